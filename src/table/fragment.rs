@@ -1,0 +1,90 @@
+//! Fragments: sets of rows, and the data files that hold their columns.
+//!
+//! Always holds: every file of a fragment has one value for each of the fragment's physical rows, in the same order;
+//! a field has at most one live column in a fragment; a file named here has a length and a checksum.
+
+use super::deletion_vector::DeletionFile;
+use super::row_address::FragmentId;
+use super::schema::FieldId;
+use super::stats::ColumnStats;
+use std::sync::Arc;
+
+/// The id of a named location outside the table folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BaseId(pub u32);
+
+/// A set of rows with addresses `(id, 0 .. physical_rows)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fragment {
+    /// The id, unique in the table for ever.
+    pub id: FragmentId,
+    /// How many rows its files hold, deleted ones included.
+    pub physical_rows: u32,
+    /// The files that hold its columns.
+    pub files: Vec<DataFile>,
+    /// Which of its rows are deleted; `None` if none is.
+    pub deletions: Option<DeletionFile>,
+    /// The version that added it.
+    pub created_at: u64,
+    /// The version that last changed its rows or files.
+    pub updated_at: u64,
+}
+
+impl Fragment {
+    /// How many rows are deleted.
+    pub fn deleted_rows(&self) -> u32 {
+        self.deletions.as_ref().map_or(0, DeletionFile::cardinality)
+    }
+
+    /// How many rows a reader sees.
+    pub fn live_rows(&self) -> u32 {
+        self.physical_rows.saturating_sub(self.deleted_rows())
+    }
+
+    /// The live column of `field`: its file and its position in that file.
+    pub fn backing(&self, field: FieldId) -> Option<(&DataFile, usize)> {
+        self.files.iter().find_map(|file| {
+            file.columns.iter().position(|column| column.field == Some(field)).map(|position| (file, position))
+        })
+    }
+
+    /// The bytes of all its data files.
+    pub fn size_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.size_bytes).sum()
+    }
+}
+
+/// A Parquet file that holds some columns of a fragment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DataFile {
+    /// Its name within the table folder (or within `base`), for example `data/0190….parquet`.
+    pub path: String,
+    /// The location that `path` is relative to; `None` for the table folder.
+    pub base: Option<BaseId>,
+    /// Its length in bytes.
+    pub size_bytes: u64,
+    /// Checksums of its blocks, which every read is held against.
+    pub checksum: Arc<BlockChecksums>,
+    /// The rows of each of its row groups, in order.
+    pub row_groups: Vec<u32>,
+    /// Its columns, in file order.
+    pub columns: Vec<FileColumn>,
+}
+
+/// One column of a data file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileColumn {
+    /// The field it holds; `None` when the slot is dead (another file holds the field now, or it was dropped).
+    pub field: Option<FieldId>,
+    /// What is known of its values.
+    pub stats: ColumnStats,
+}
+
+/// CRC-32C of each block of a file: block `i` is the bytes `i * block_bytes .. (i + 1) * block_bytes`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BlockChecksums {
+    /// The size of a block in bytes; a power of two.
+    pub block_bytes: u32,
+    /// One checksum a block, the last block being the rest of the file.
+    pub crc32c: Vec<u32>,
+}

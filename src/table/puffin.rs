@@ -1,0 +1,1 @@
+//! Puffin: a container of blobs (Iceberg's specification), used for deletion vectors.

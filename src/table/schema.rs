@@ -1,0 +1,229 @@
+//! Schemas: fields with ids that keep their meaning when names and types change.
+//!
+//! A schema is a list of fields; a nested type is a field with children (`parent`). Reading maps columns by id, so a
+//! rename costs nothing. Files carry the ids as `PARQUET:field_id`.
+//!
+//! Always holds: ids are unique and never used again; siblings have different names; a parent precedes its children.
+
+use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, Schema as ArrowSchema, SchemaRef};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+/// The key in the metadata of an Arrow field under which Parquet keeps the field's id.
+pub const PARQUET_FIELD_ID: &str = "PARQUET:field_id";
+
+/// A field's id: unique in its table for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldId(pub i32);
+
+impl fmt::Display for FieldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The type of a field without its children.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FieldType {
+    /// A type without fields of its own, as Arrow names it.
+    Leaf(DataType),
+    /// A struct of the children.
+    Struct,
+    /// A list of the only child.
+    List,
+    /// A list of the only child with 64-bit offsets.
+    LargeList,
+    /// Lists of this many elements of the only child.
+    FixedSizeList(i32),
+    /// A map; the only child is a struct of key and value.
+    Map {
+        /// Whether keys are sorted.
+        sorted: bool,
+    },
+}
+
+/// A column, or a part of a nested one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Its id.
+    pub id: FieldId,
+    /// The field it is a part of; `None` for a column.
+    pub parent: Option<FieldId>,
+    /// Its name, unique among its siblings.
+    pub name: String,
+    /// Its type.
+    pub field_type: FieldType,
+    /// Whether it can be NULL.
+    pub nullable: bool,
+    /// Further Arrow metadata (extension types, comments).
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// The fields of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TableSchema {
+    fields: Vec<Field>,
+}
+
+impl TableSchema {
+    /// The schema of these fields; an error says which rule they break.
+    pub fn new(fields: Vec<Field>) -> Result<Self, String> {
+        let mut seen: HashMap<FieldId, &Field> = HashMap::new();
+        let mut names: HashMap<(Option<FieldId>, &str), FieldId> = HashMap::new();
+        for field in &fields {
+            if let Some(parent) = field.parent {
+                match seen.get(&parent).map(|f| &f.field_type) {
+                    Some(FieldType::Leaf(_)) => return Err(format!("field {} is a part of field {parent}, which has no parts", field.id)),
+                    None => return Err(format!("field {} precedes its parent {parent}", field.id)),
+                    Some(_) => {}
+                }
+            }
+            if let Some(other) = names.insert((field.parent, &field.name), field.id) {
+                return Err(format!("fields {other} and {} share the name '{}'", field.id, field.name));
+            }
+            if seen.insert(field.id, field).is_some() {
+                return Err(format!("field id {} is used twice", field.id));
+            }
+        }
+        for field in &fields {
+            let children = fields.iter().filter(|f| f.parent == Some(field.id)).count();
+            let ok = match field.field_type {
+                FieldType::Leaf(_) => children == 0,
+                FieldType::Struct => true,
+                FieldType::List | FieldType::LargeList | FieldType::FixedSizeList(_) | FieldType::Map { .. } => children == 1,
+            };
+            if !ok {
+                return Err(format!("field {} ('{}') has {children} parts, which its type does not allow", field.id, field.name));
+            }
+        }
+        Ok(TableSchema { fields })
+    }
+
+    /// Numbers the fields of an Arrow schema from `next` on, parents first.
+    pub fn from_arrow(schema: &ArrowSchema, next: FieldId) -> Result<Self, String> {
+        let mut fields = Vec::new();
+        let mut next = next.0;
+        for field in schema.fields() {
+            flatten(field, None, &mut next, &mut fields)?;
+        }
+        TableSchema::new(fields)
+    }
+
+    /// All fields, parents before their children.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The columns, in order.
+    pub fn columns(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| field.parent.is_none())
+    }
+
+    /// The field of that id.
+    pub fn field(&self, id: FieldId) -> Option<&Field> {
+        self.fields.iter().find(|field| field.id == id)
+    }
+
+    /// The column of that name.
+    pub fn column(&self, name: &str) -> Option<&Field> {
+        self.columns().find(|field| field.name == name)
+    }
+
+    /// The parts of a field, or the columns for `None`, in order.
+    pub fn children(&self, parent: Option<FieldId>) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(move |field| field.parent == parent)
+    }
+
+    /// The Arrow schema, every field with its id in its metadata.
+    pub fn to_arrow(&self) -> SchemaRef {
+        let fields: Fields = self.columns().map(|field| self.arrow_field(field)).collect();
+        Arc::new(ArrowSchema::new(fields))
+    }
+
+    /// The Arrow field of one field and its parts.
+    pub fn arrow_field(&self, field: &Field) -> FieldRef {
+        let mut parts = self.children(Some(field.id)).map(|part| self.arrow_field(part));
+        let data_type = match &field.field_type {
+            FieldType::Leaf(data_type) => data_type.clone(),
+            FieldType::Struct => DataType::Struct(parts.collect()),
+            FieldType::List => parts.next().map_or(DataType::Null, DataType::List),
+            FieldType::LargeList => parts.next().map_or(DataType::Null, DataType::LargeList),
+            FieldType::FixedSizeList(size) => parts.next().map_or(DataType::Null, |part| DataType::FixedSizeList(part, *size)),
+            FieldType::Map { sorted } => parts.next().map_or(DataType::Null, |part| DataType::Map(part, *sorted)),
+        };
+        let mut metadata: HashMap<String, String> = field.metadata.clone().into_iter().collect();
+        metadata.insert(PARQUET_FIELD_ID.to_owned(), field.id.0.to_string());
+        Arc::new(ArrowField::new(&field.name, data_type, field.nullable).with_metadata(metadata))
+    }
+}
+
+/// Appends a field and its parts, numbering them.
+pub fn flatten(field: &ArrowField, parent: Option<FieldId>, next: &mut i32, into: &mut Vec<Field>) -> Result<(), String> {
+    let id = FieldId(*next);
+    *next = next.checked_add(1).ok_or("no field ids are left")?;
+    let (field_type, parts): (FieldType, Vec<&FieldRef>) = match field.data_type() {
+        DataType::Struct(parts) => (FieldType::Struct, parts.iter().collect()),
+        DataType::List(part) => (FieldType::List, vec![part]),
+        DataType::LargeList(part) => (FieldType::LargeList, vec![part]),
+        DataType::FixedSizeList(part, size) => (FieldType::FixedSizeList(*size), vec![part]),
+        DataType::Map(part, sorted) => (FieldType::Map { sorted: *sorted }, vec![part]),
+        nested @ (DataType::Union(..) | DataType::RunEndEncoded(..) | DataType::ListView(_) | DataType::LargeListView(_)) => {
+            return Err(format!("column '{}': type {nested} cannot be stored in Parquet", field.name()));
+        }
+        leaf => (FieldType::Leaf(leaf.clone()), vec![]),
+    };
+    let metadata = field.metadata().iter().filter(|(key, _)| *key != PARQUET_FIELD_ID).map(|(k, v)| (k.clone(), v.clone())).collect();
+    into.push(Field { id, parent, name: field.name().clone(), field_type, nullable: field.is_nullable(), metadata });
+    for part in parts {
+        flatten(part, Some(id), next, into)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nested() -> ArrowSchema {
+        let map = DataType::Struct(
+            vec![ArrowField::new("key", DataType::Utf8, false), ArrowField::new("value", DataType::Int32, true)].into(),
+        );
+        ArrowSchema::new(vec![
+            ArrowField::new("a", DataType::Int64, false),
+            ArrowField::new_list("l", ArrowField::new("item", DataType::Utf8View, true), true),
+            ArrowField::new("m", DataType::Map(Arc::new(ArrowField::new("entries", map, false)), false), true),
+        ])
+    }
+
+    #[test]
+    fn arrow_schemas_come_back_with_ids() {
+        let schema = TableSchema::from_arrow(&nested(), FieldId(1)).unwrap();
+        assert_eq!(schema.fields().iter().map(|f| f.id.0).collect::<Vec<_>>(), (1..=7).collect::<Vec<_>>());
+        assert_eq!(schema.columns().map(|f| f.id.0).collect::<Vec<_>>(), [1, 2, 4]);
+        let arrow = schema.to_arrow();
+        assert_eq!(arrow.field(2).metadata()[PARQUET_FIELD_ID], "4");
+        assert_eq!(TableSchema::from_arrow(&arrow, FieldId(1)).unwrap(), schema);
+        assert!(arrow.field(1).data_type().equals_datatype(nested().field(1).data_type()));
+    }
+
+    #[test]
+    fn broken_schemas_are_refused() {
+        let leaf = |id, parent: Option<i32>, name: &str| Field {
+            id: FieldId(id),
+            parent: parent.map(FieldId),
+            name: name.into(),
+            field_type: FieldType::Leaf(DataType::Int32),
+            nullable: true,
+            metadata: BTreeMap::new(),
+        };
+        for (fields, needle) in [
+            (vec![leaf(1, None, "a"), leaf(1, None, "b")], "used twice"),
+            (vec![leaf(1, None, "a"), leaf(2, None, "a")], "share the name"),
+            (vec![leaf(1, Some(2), "a"), leaf(2, None, "b")], "precedes"),
+            (vec![leaf(1, None, "a"), leaf(2, Some(1), "b")], "has no parts"),
+        ] {
+            assert!(TableSchema::new(fields).unwrap_err().contains(needle), "{needle}");
+        }
+    }
+}
