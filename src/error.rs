@@ -110,7 +110,9 @@ pub enum Error {
         column: String,
     },
     /// One target row was met by several source rows that would all act on it.
-    #[error("{statement} on table '{table}' would change one row more than once: {matches} source rows match row {row}; make the source unique per target row")]
+    #[error(
+        "{statement} on table '{table}' would change one row more than once: {matches} source rows match row {row}; make the source unique per target row"
+    )]
     AmbiguousMatch {
         /// The table.
         table: String,
@@ -133,7 +135,9 @@ pub enum Error {
     #[error("{0}")]
     Conflict(Box<ConflictReport>),
     /// The table's schema changed between planning and execution.
-    #[error("the schema of table '{table}' changed from version {planned} to version {found} while the statement was planned; run it again")]
+    #[error(
+        "the schema of table '{table}' changed from version {planned} to version {found} while the statement was planned; run it again"
+    )]
     SchemaChanged {
         /// The table.
         table: String,

@@ -90,9 +90,7 @@ pub fn decode(blob: &[u8], physical_rows: u32) -> Result<RoaringBitmap, String> 
         }
     }
     match rows.max() {
-        Some(max) if max >= physical_rows => {
-            Err(format!("deletion vector names row {max} of a fragment of {physical_rows} rows"))
-        }
+        Some(max) if max >= physical_rows => Err(format!("deletion vector names row {max} of a fragment of {physical_rows} rows")),
         _ => Ok(rows),
     }
 }

@@ -43,9 +43,9 @@ impl Fragment {
 
     /// The live column of `field`: its file and its position in that file.
     pub fn backing(&self, field: FieldId) -> Option<(&DataFile, usize)> {
-        self.files.iter().find_map(|file| {
-            file.columns.iter().position(|column| column.field == Some(field)).map(|position| (file, position))
-        })
+        self.files
+            .iter()
+            .find_map(|file| file.columns.iter().position(|column| column.field == Some(field)).map(|position| (file, position)))
     }
 
     /// The bytes of all its data files.

@@ -1,1 +1,1 @@
-//! Puffin: a container of blobs (Iceberg's specification), used for deletion vectors.
+//! stub

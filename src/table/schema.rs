@@ -186,9 +186,8 @@ mod tests {
     use super::*;
 
     fn nested() -> ArrowSchema {
-        let map = DataType::Struct(
-            vec![ArrowField::new("key", DataType::Utf8, false), ArrowField::new("value", DataType::Int32, true)].into(),
-        );
+        let map =
+            DataType::Struct(vec![ArrowField::new("key", DataType::Utf8, false), ArrowField::new("value", DataType::Int32, true)].into());
         ArrowSchema::new(vec![
             ArrowField::new("a", DataType::Int64, false),
             ArrowField::new_list("l", ArrowField::new("item", DataType::Utf8View, true), true),

@@ -1,0 +1,6 @@
+//! What the user said.
+
+pub mod lake;
+pub mod outcome;
+pub mod session;
+pub mod split;

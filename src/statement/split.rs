@@ -1,0 +1,1 @@
+//! Cutting a script into statements at the semicolons that end them.

@@ -1,0 +1,49 @@
+//! The vocabulary: every change of a table is a list of these.
+//!
+//! A new action is a new file here, a variant below, and the places that the compiler then names: no `match` over
+//! [`Action`] has a wildcard arm, so apply, footprint, rebase and the wire form cannot forget one.
+
+pub mod add_data_file;
+pub mod add_field;
+pub mod add_fragment;
+pub mod change_of_address;
+pub mod remove_fragment;
+pub mod set_deletion_file;
+
+pub use add_data_file::AddDataFile;
+pub use add_field::AddField;
+pub use add_fragment::AddFragment;
+pub use change_of_address::{ChangeOfAddress, MapLocation};
+pub use remove_fragment::RemoveFragment;
+pub use set_deletion_file::SetDeletionFile;
+
+/// One delta.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// A new set of rows, still without columns.
+    AddFragment(AddFragment),
+    /// Columns for a fragment.
+    AddDataFile(AddDataFile),
+    /// A fragment goes; its rows are gone, or moved if a [`ChangeOfAddress`] covers it.
+    RemoveFragment(RemoveFragment),
+    /// Rows of a fragment are deleted.
+    SetDeletionFile(SetDeletionFile),
+    /// Rows that a rewrite moved, and where to.
+    ChangeOfAddress(ChangeOfAddress),
+    /// A new field.
+    AddField(AddField),
+}
+
+impl Action {
+    /// The name of its kind.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Action::AddFragment(_) => "AddFragment",
+            Action::AddDataFile(_) => "AddDataFile",
+            Action::RemoveFragment(_) => "RemoveFragment",
+            Action::SetDeletionFile(_) => "SetDeletionFile",
+            Action::ChangeOfAddress(_) => "ChangeOfAddress",
+            Action::AddField(_) => "AddField",
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `AddDataFile`: a file that holds columns of a fragment.
+//!
+//! Applied: the file joins the fragment's files, its columns named by the resolved field ids. A field that the fragment
+//! holds already must have been tombstoned before.
+
+use crate::manifest::apply::{ApplyError, Applying};
+use crate::table::fragment::DataFile;
+use crate::txn::footprint::{Coordinate, Footprint, Mode};
+use crate::txn::refs::{FieldRef, FragmentRef, Ref};
+use std::sync::Arc;
+
+/// A file that holds columns of a fragment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AddDataFile {
+    /// The fragment.
+    pub fragment: FragmentRef,
+    /// The file; the fields of its columns are in `fields`, not here.
+    pub file: DataFile,
+    /// The field of each of its columns, in file order.
+    pub fields: Vec<FieldRef>,
+    /// `false` when the rows were in the table before.
+    pub data_change: bool,
+}
+
+impl AddDataFile {
+    /// Applies the action.
+    pub(crate) fn apply(&self, to: &mut Applying) -> Result<(), ApplyError> {
+        if self.fields.len() != self.file.columns.len() {
+            return Err(ApplyError::new(format!(
+                "AddDataFile names {} fields for the {} columns of '{}'",
+                self.fields.len(),
+                self.file.columns.len(),
+                self.file.path
+            )));
+        }
+        let mut fragment = (*to.fragment(self.fragment)?).clone();
+        let rows: u64 = self.file.row_groups.iter().map(|rows| u64::from(*rows)).sum();
+        if rows != u64::from(fragment.physical_rows) {
+            return Err(ApplyError::new(format!(
+                "'{}' has {rows} rows, its fragment {} has {}",
+                self.file.path, fragment.id, fragment.physical_rows
+            )));
+        }
+        let mut file = self.file.clone();
+        for (column, field) in file.columns.iter_mut().zip(&self.fields) {
+            let id = to.field(*field)?;
+            if fragment.backing(id).is_some() {
+                return Err(ApplyError::new(format!("fragment {} holds field {id} already", fragment.id)));
+            }
+            column.field = Some(id);
+        }
+        fragment.files.push(file);
+        fragment.updated_at = to.version();
+        to.put(Arc::new(fragment));
+        Ok(())
+    }
+
+    /// What it writes and needs.
+    pub(crate) fn footprint(&self, into: &mut Footprint) {
+        for field in self.fields.iter().filter_map(|field| field.committed()) {
+            into.claim(Coordinate::FieldDefinition(field), Mode::Requires);
+            if let Ref::Committed(fragment) = self.fragment {
+                into.claim(Coordinate::FieldData(fragment, field), Mode::Writes);
+            }
+        }
+    }
+}

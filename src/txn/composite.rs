@@ -1,0 +1,132 @@
+//! A transaction: steps of actions that commit as one change.
+//!
+//! One step is one statement of the user; steps are for history, actions apply in order as one manifest change.
+
+use super::action::Action;
+use super::refs::{Minted, Token};
+use std::fmt;
+
+/// A transaction's identity: found again in the version that holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionId(pub u128);
+
+impl fmt::Display for TransactionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        uuid::Uuid::from_u128(self.0).fmt(f)
+    }
+}
+
+/// Steps of actions that commit as one change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transaction {
+    /// Its identity.
+    pub id: TransactionId,
+    /// The version that its statements read.
+    pub read_version: u64,
+    /// Its statements.
+    pub steps: Vec<Step>,
+}
+
+/// One statement of a transaction.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Step {
+    /// The kind of statement, for example `UPDATE`.
+    pub operation: String,
+    /// The statement in the user's words.
+    pub statement: String,
+    /// What it changes.
+    pub actions: Vec<Action>,
+    /// What it counted.
+    pub counts: RowCounts,
+}
+
+/// Rows that a statement changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RowCounts {
+    /// New rows.
+    pub inserted: u64,
+    /// Rows with new values.
+    pub updated: u64,
+    /// Rows removed.
+    pub deleted: u64,
+    /// Rows that a rewrite moved.
+    pub moved: u64,
+}
+
+impl RowCounts {
+    /// Rows changed, in the sense of SQL: moved rows are not.
+    pub fn changed(&self) -> u64 {
+        self.inserted + self.updated + self.deleted
+    }
+}
+
+impl Transaction {
+    /// All actions in the order in which they apply.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.steps.iter().flat_map(|step| &step.actions)
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.steps.iter().all(|step| step.actions.is_empty())
+    }
+
+    /// The first fragment token that is free.
+    pub fn next_fragment_token(&self) -> Token {
+        let last = self.actions().filter_map(|action| match action {
+            Action::AddFragment(add) => Some(add.token.0 + 1),
+            Action::AddDataFile(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::ChangeOfAddress(_)
+            | Action::AddField(_) => None,
+        });
+        Token(last.max().unwrap_or(0))
+    }
+
+    /// The first field token that is free.
+    pub fn next_field_token(&self) -> Token {
+        let last = self.actions().filter_map(|action| match action {
+            Action::AddField(add) => Some(add.token.0 + 1),
+            Action::AddFragment(_)
+            | Action::AddDataFile(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::ChangeOfAddress(_) => None,
+        });
+        Token(last.max().unwrap_or(0))
+    }
+
+    /// What its statements say, one after another.
+    pub fn describe(&self) -> String {
+        self.steps.iter().map(|step| step.statement.as_str()).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// A transaction as a version holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CommittedTransaction {
+    /// The transaction as it was applied, after rebase.
+    pub transaction: Transaction,
+    /// The ids that its tokens got.
+    pub minted: Minted,
+    /// What it took to commit it.
+    pub facts: CommitFacts,
+}
+
+/// What it took to commit a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CommitFacts {
+    /// How many versions were tried, the successful one included.
+    pub attempts: u32,
+    /// How many versions landed between the one it read and the one it made.
+    pub rebased_over: u64,
+    /// Row addresses followed through changes of address, its own and those of others.
+    pub rows_carried: u64,
+    /// Deletion vectors united with those of others.
+    pub vectors_merged: u32,
+    /// Groups of a rewrite that were given up because others rewrote their fragments first.
+    pub groups_dropped: u32,
+    /// How many times the engine ran the statement again.
+    pub reran: u32,
+}
