@@ -3,7 +3,7 @@
 //! It changes nothing by itself: the `RemoveFragment`s and `AddFragment`s beside it do. It is what lets others follow
 //! their rows, and lets the rewrite follow the deletions of others.
 //!
-//! Always holds: every source is removed and every target added by the same transaction.
+//! Always holds: every target is added by the same transaction, and every source is removed by it or was emptied by others.
 
 use crate::manifest::apply::{ApplyError, Applying};
 use crate::txn::refs::FragmentRef;
@@ -37,9 +37,9 @@ pub enum MapLocation {
 }
 
 impl ChangeOfAddress {
-    /// Applies the action: targets must be there by now, sources still.
+    /// Applies the action: its targets must be there by now. A source may be gone: others deleted its last row.
     pub(crate) fn apply(&self, to: &mut Applying) -> Result<(), ApplyError> {
-        for fragment in self.sources.iter().chain(&self.targets) {
+        for fragment in &self.targets {
             to.fragment(*fragment)?;
         }
         Ok(())

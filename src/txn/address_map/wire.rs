@@ -1,0 +1,60 @@
+//! The bytes of a change-of-address map: a protobuf message of absent rows and target sizes.
+//!
+//! Decoding checks that the map adds up, so a map that was decoded can be used.
+
+use super::{AddressMap, MapError, MapSource};
+use bytes::Bytes;
+use prost::Message;
+use roaring::RoaringBitmap;
+
+/// The encoding of order-preserving rewrites; the only one so far.
+const IN_ORDER: u32 = 1;
+/// The most sources or targets that one map may name.
+const MAX_FRAGMENTS: usize = 1 << 20;
+
+#[derive(Clone, PartialEq, Message)]
+struct MapMessage {
+    #[prost(uint32, tag = "1")]
+    encoding: u32,
+    #[prost(message, repeated, tag = "2")]
+    sources: Vec<SourceMessage>,
+    #[prost(uint32, repeated, tag = "3")]
+    target_rows: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct SourceMessage {
+    #[prost(uint32, tag = "1")]
+    physical_rows: u32,
+    #[prost(bytes = "bytes", tag = "2")]
+    absent: Bytes,
+}
+
+/// The bytes of a map.
+pub fn encode(map: &AddressMap) -> Bytes {
+    let sources = map.sources.iter().map(|source| {
+        let mut absent = Vec::with_capacity(source.absent.serialized_size());
+        // Writing to memory cannot fail: `Vec` never refuses bytes.
+        let _ = source.absent.serialize_into(&mut absent);
+        SourceMessage { physical_rows: source.physical_rows, absent: absent.into() }
+    });
+    let message = MapMessage { encoding: IN_ORDER, sources: sources.collect(), target_rows: map.targets.clone() };
+    message.encode_to_vec().into()
+}
+
+/// The map of these bytes.
+pub fn decode(bytes: &[u8]) -> Result<AddressMap, MapError> {
+    let message = MapMessage::decode(bytes).map_err(|e| MapError(format!("address map: {e}")))?;
+    if message.encoding != IN_ORDER {
+        return Err(MapError(format!("address map has the unknown encoding {}", message.encoding)));
+    }
+    if message.sources.len() > MAX_FRAGMENTS || message.target_rows.len() > MAX_FRAGMENTS {
+        return Err(MapError("address map names too many fragments".into()));
+    }
+    let mut sources = Vec::with_capacity(message.sources.len());
+    for source in message.sources {
+        let absent = RoaringBitmap::deserialize_from(source.absent.as_ref()).map_err(|e| MapError(format!("address map: {e}")))?;
+        sources.push(MapSource { physical_rows: source.physical_rows, absent });
+    }
+    AddressMap::in_order(sources, message.target_rows)
+}
