@@ -1,0 +1,270 @@
+//! Attempts at the next version, until it holds the transaction or cannot.
+//!
+//! An answer of the store other than "created" proves nothing: a lost answer, a conditional write that a proxy repeated,
+//! a time-out. Only reading the slot decides: our transaction's id in it means that we committed.
+//!
+//! Always holds: a transaction is never applied twice and never reported as failed when it landed.
+
+use super::invariants;
+use super::outcome::Committed;
+use super::place;
+use super::staged::Staged;
+use crate::error::{ConflictReport, Error, Result};
+use crate::manifest::encode;
+use crate::manifest::log::VersionLog;
+use crate::manifest::snapshot::Snapshot;
+use crate::manifest::version::Version;
+use crate::store::{CreateAnswer, ObjectName, env};
+use crate::txn::composite::{CommitFacts, CommittedTransaction, TransactionId};
+use crate::txn::rebase::{self, Collision, Rebase};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many versions a commit tries before it says that the table is too busy.
+const MAX_ATTEMPTS: u32 = 1000;
+/// How many unclear answers of the store in a row a commit bears.
+const MAX_UNCLEAR_ANSWERS: u32 = 5;
+/// The longest pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_millis(50);
+/// Transactions of at most this many bytes stay in the manifest.
+const MAX_INLINE_TRANSACTION_BYTES: usize = 64 * 1024;
+/// Every so many versions the hint is written.
+const HINT_INTERVAL: u64 = 16;
+/// What this program calls itself in a manifest.
+const WRITER: &str = concat!("amend ", env!("CARGO_PKG_VERSION"));
+
+/// Commits a transaction on the newest version of its table, or says why it cannot be. `reran` is how many times its
+/// statement was run again before, for the record. Staged objects of a transaction that is not committed are removed.
+pub async fn publish(log: &VersionLog, staged: &Staged, reran: u32) -> Result<Committed> {
+    let _turn = log.turn().await;
+    Attempts::new(log, staged, reran, None).finish().await
+}
+
+/// Creates a table: its first version, made of nothing by the transaction.
+pub async fn publish_first(log: &VersionLog, staged: &Staged, table_id: u128) -> Result<Committed> {
+    Attempts::new(log, staged, 0, Some(table_id)).finish().await
+}
+
+struct Attempts<'a> {
+    log: &'a VersionLog,
+    staged: &'a Staged,
+    reran: u32,
+    /// The identity of a table that is being created.
+    creating: Option<u128>,
+    attempts: u32,
+    /// Unclear answers in a row.
+    unclear: u32,
+    /// Whether any answer was unclear: then a version of ours may still come to be, and its objects must stay.
+    doubtful: bool,
+}
+
+/// What an attempt came to.
+enum Attempt {
+    /// The version is ours.
+    Landed(Committed),
+    /// The slot went to somebody else.
+    Lost,
+    /// The slot was absent after an unclear answer.
+    Absent(Error),
+}
+
+impl<'a> Attempts<'a> {
+    fn new(log: &'a VersionLog, staged: &'a Staged, reran: u32, creating: Option<u128>) -> Self {
+        Attempts { log, staged, reran, creating, attempts: 0, unclear: 0, doubtful: false }
+    }
+
+    /// Runs, and removes the objects of a transaction that is in no version for certain.
+    async fn finish(mut self) -> Result<Committed> {
+        let outcome = self.run().await;
+        let landed = matches!(&outcome, Ok(committed) if committed.version.is_some());
+        if !landed && !self.doubtful {
+            self.staged.discard(self.log.store()).await;
+        }
+        outcome
+    }
+
+    async fn run(&mut self) -> Result<Committed> {
+        let transaction = &self.staged.transaction;
+        let mut rebase = Rebase::new(transaction.clone(), &self.staged.maps).map_err(|c| self.conflict(c))?;
+        let mut walked = transaction.read_version;
+        loop {
+            let newest = self.newest().await?;
+            for version in walked + 1..=newest.snapshot.version {
+                if let Some(landed) = self.walk(&mut rebase, version).await? {
+                    return Ok(landed);
+                }
+            }
+            walked = walked.max(newest.snapshot.version);
+            self.attempts += 1;
+            match self.attempt(&rebase, &newest).await? {
+                Attempt::Landed(committed) => return Ok(committed),
+                Attempt::Lost => self.unclear = 0,
+                Attempt::Absent(error) => {
+                    self.unclear += 1;
+                    if self.unclear >= MAX_UNCLEAR_ANSWERS {
+                        return Err(error);
+                    }
+                }
+            }
+            if self.attempts >= MAX_ATTEMPTS {
+                return Err(Error::TooBusy { table: self.log.table().to_owned(), attempts: self.attempts });
+            }
+            let pause = Duration::from_millis(1) * 2u32.saturating_pow(self.attempts.min(8));
+            tokio::time::sleep(env::jitter(pause.min(MAX_PAUSE))).await;
+        }
+    }
+
+    async fn newest(&self) -> Result<Arc<Version>> {
+        match self.creating {
+            // A table's first version is created where there is none.
+            Some(table_id) => Ok(Arc::new(Version {
+                snapshot: Snapshot::empty(table_id),
+                transactions: vec![],
+                time_ms: 0,
+                writer: WRITER.to_owned(),
+            })),
+            None => self.log.newest().await,
+        }
+    }
+
+    /// Walks over one version; returns the outcome if it turns out to be ours.
+    async fn walk(&self, rebase: &mut Rebase, number: u64) -> Result<Option<Committed>> {
+        let version = self.log.read(number).await?;
+        if let Some(ours) = ours(&version, self.staged.transaction.id) {
+            return Ok(Some(Committed::landed(version.clone(), ours)));
+        }
+        rebase.version_landed();
+        for landed in &version.transactions {
+            let needed = rebase.maps_needed(landed);
+            let maps = self.log.maps(landed, &needed).await?;
+            rebase.over(number, landed, &maps).map_err(|c| self.conflict(c))?;
+        }
+        Ok(None)
+    }
+
+    async fn attempt(&mut self, rebase: &Rebase, newest: &Arc<Version>) -> Result<Attempt> {
+        let before = &newest.snapshot;
+        let rebased = rebase.finish(|id| before.fragments.get(id).is_some()).map_err(|c| self.conflict(c))?;
+        let mut facts = CommitFacts {
+            attempts: self.attempts,
+            rebased_over: rebased.versions,
+            rows_carried: rebased.rows_carried,
+            vectors_merged: rebased.vectors_merged,
+            groups_dropped: rebased.groups_dropped,
+            reran: self.reran,
+        };
+        if rebased.transaction.is_empty() {
+            facts.attempts = 0;
+            let counts = rebased.transaction.steps.iter().map(|step| step.counts).collect();
+            return Ok(Attempt::Landed(Committed { version: None, newest: newest.clone(), counts, facts }));
+        }
+        let mut present = BTreeMap::new();
+        for id in rebase::vectors_needed(&rebased) {
+            if let Some(fragment) = before.fragments.get(id) {
+                present.insert(id, (*self.log.deleted_rows(fragment).await?).clone());
+            }
+        }
+        let mut transaction = rebase::settle(rebased, present);
+        let store = self.log.store();
+        let mut placed: Vec<ObjectName> = place::place_vectors(store, &mut transaction).await?.into_iter().collect();
+        let attempt = self.create(newest, transaction, facts, &mut placed).await;
+        // Vectors and pages of a lost attempt are of no use to the next one.
+        if matches!(&attempt, Ok(Attempt::Lost)) || attempt.is_err() && !self.doubtful {
+            Staged { objects: placed, ..self.staged.clone() }.discard(store).await;
+        }
+        attempt
+    }
+
+    async fn create(
+        &mut self,
+        newest: &Arc<Version>,
+        transaction: crate::txn::composite::Transaction,
+        facts: CommitFacts,
+        placed: &mut Vec<ObjectName>,
+    ) -> Result<Attempt> {
+        let store = self.log.store();
+        let before = &newest.snapshot;
+        let number = before.version + 1;
+        let broken = |reason: String| Error::internal(format!("table '{}', version {number}: {reason}", self.log.table()));
+        let (mut after, minted) = crate::manifest::apply::apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
+        invariants::check(before, &after, &transaction).map_err(broken)?;
+        if let Some((folded, pages)) = place::place_pages(store, &after.fragments).await? {
+            after.fragments = folded;
+            placed.extend(pages);
+        }
+        let committed = CommittedTransaction { transaction, minted, facts };
+        let version = Version { snapshot: after, transactions: vec![committed], time_ms: env::now_ms(), writer: WRITER.to_owned() };
+        let transactions = encode::encode_transactions(&version.transactions);
+        let spilled = if transactions.len() > MAX_INLINE_TRANSACTION_BYTES {
+            let name = ObjectName::new_transaction();
+            let reference = encode::transactions_ref(name.as_str(), &transactions);
+            store.write(&name, transactions).await?;
+            placed.push(name);
+            Some(reference)
+        } else {
+            None
+        };
+        let bytes = encode::encode_manifest(&version, spilled.as_ref()).map_err(|e| broken(e.to_string()))?;
+        let version = Arc::new(version);
+        match store.create(&ObjectName::version(number), bytes).await {
+            CreateAnswer::Created => self.created(version).await.map(Attempt::Landed),
+            CreateAnswer::Exists => self.whose(number, None).await,
+            CreateAnswer::Unclear(error) => self.whose(number, Some(error)).await,
+        }
+    }
+
+    /// The slot is ours, unless its name had been given away before: then versions beyond it are gone or kept by others,
+    /// and what we made is no version of the table.
+    async fn created(&self, version: Arc<Version>) -> Result<Committed> {
+        let number = version.snapshot.version;
+        self.log.remember(version.clone());
+        if number.is_multiple_of(HINT_INTERVAL) {
+            self.log.write_hint(number).await;
+        }
+        let transaction = version.transactions.first().ok_or_else(|| Error::internal("a version without transactions"))?;
+        Ok(Committed::landed(version.clone(), transaction))
+    }
+
+    /// Whose the slot is, after any answer but "created".
+    async fn whose(&mut self, number: u64, unclear: Option<Error>) -> Result<Attempt> {
+        let before = std::mem::replace(&mut self.doubtful, true);
+        let slot = self.log.read_if_present(number).await.map_err(|error| Error::OutcomeUnknown {
+            table: self.log.table().to_owned(),
+            version: number,
+            reason: match &unclear {
+                Some(first) => format!("{first}; and the version cannot be read: {error}"),
+                None => format!("the version cannot be read: {error}"),
+            },
+        })?;
+        // Where the slot is taken, an answer was only late or lost: nothing of ours can still come to be in it.
+        self.doubtful = before || slot.is_none();
+        match slot {
+            Some(version) => match ours(&version, self.staged.transaction.id) {
+                Some(committed) => Ok(Attempt::Landed(Committed::landed(version.clone(), committed))),
+                None if self.creating.is_some() => Err(Error::TableExists { table: self.log.table().to_owned() }),
+                None => Ok(Attempt::Lost),
+            },
+            None => Ok(Attempt::Absent(unclear.unwrap_or_else(|| {
+                Error::internal(format!("the store says that version {number} of table '{}' exists, and does not have it", self.log.table()))
+            }))),
+        }
+    }
+
+    fn conflict(&self, collision: Collision) -> Error {
+        Error::Conflict(Box::new(ConflictReport {
+            table: self.log.table().to_owned(),
+            coordinate: collision.coordinate,
+            rows: collision.rows.iter().map(ToString::to_string).collect(),
+            read_version: self.staged.transaction.read_version,
+            other_version: collision.version,
+            other_transaction: collision.transaction,
+            other_statement: collision.statement,
+        }))
+    }
+}
+
+/// Our transaction in a version, if it is there.
+fn ours(version: &Version, id: TransactionId) -> Option<&CommittedTransaction> {
+    version.transactions.iter().find(|committed| committed.transaction.id == id)
+}

@@ -1,0 +1,67 @@
+//! Placing: vectors too large for a manifest go to one Puffin file, pages without a name get one.
+
+use crate::error::Result;
+use crate::manifest::encode;
+use crate::manifest::fragments::{FragmentSet, Page};
+use crate::store::{ObjectName, Store};
+use crate::table::deletion_vector::DeletionFile;
+use crate::table::puffin::PuffinWriter;
+use crate::txn::action::Action;
+use crate::txn::composite::Transaction;
+use crate::txn::refs::FragmentRef;
+use std::collections::BTreeMap;
+
+/// Vectors of at most this many bytes stay in the manifest.
+const MAX_INLINE_VECTOR_BYTES: usize = 1024;
+
+/// Moves the large inline vectors of a transaction to a Puffin file; returns its name if there was need of one.
+pub(super) async fn place_vectors(store: &Store, transaction: &mut Transaction) -> Result<Option<ObjectName>> {
+    let name = ObjectName::new_deletions();
+    let mut puffin = PuffinWriter::new();
+    let mut placed: BTreeMap<FragmentRef, DeletionFile> = BTreeMap::new();
+    for action in transaction.steps.iter_mut().flat_map(|step| &mut step.actions) {
+        let Action::SetDeletionFile(set) = action else { continue };
+        let Some(DeletionFile::Inline { blob, cardinality }) = &set.vector else { continue };
+        if blob.len() <= MAX_INLINE_VECTOR_BYTES {
+            continue;
+        }
+        let file = placed.entry(set.fragment).or_insert_with(|| {
+            let (offset, length) = puffin.add(blob, *cardinality);
+            DeletionFile::Puffin {
+                path: name.as_str().to_owned(),
+                offset,
+                length,
+                cardinality: *cardinality,
+                crc32c: crate::store::checksum::crc32c(blob),
+            }
+        });
+        set.vector = Some(file.clone());
+    }
+    if placed.is_empty() {
+        return Ok(None);
+    }
+    store.write(&name, puffin.finish()).await?;
+    Ok(Some(name))
+}
+
+/// Folds a tail that has passed its bound and writes the pages that are new; returns their names.
+pub(super) async fn place_pages(store: &Store, fragments: &FragmentSet) -> Result<Option<(FragmentSet, Vec<ObjectName>)>> {
+    if !fragments.needs_fold() {
+        return Ok(None);
+    }
+    let folded = fragments.fold();
+    let mut pages = Vec::with_capacity(folded.pages().len());
+    let mut written = Vec::new();
+    for page in folded.pages() {
+        if page.reference.is_some() {
+            pages.push(page.clone());
+            continue;
+        }
+        let name = ObjectName::new_page();
+        let (bytes, reference) = encode::encode_page(&page.fragments, name.as_str());
+        store.write(&name, bytes).await?;
+        written.push(name);
+        pages.push(Page { reference: Some(reference), fragments: page.fragments.clone() });
+    }
+    Ok(Some((FragmentSet::new(pages, BTreeMap::new()), written)))
+}

@@ -1,0 +1,30 @@
+//! What a statement hands to the commit layer: a transaction, its maps, and the files that only it knows of.
+
+use crate::store::{ObjectName, Store};
+use crate::txn::address_map::AddressMap;
+use crate::txn::composite::Transaction;
+use std::sync::Arc;
+
+/// A transaction that is ready to be committed. It owns the version that it read: a rewrite planned at version 5 is
+/// rebased from version 5, whoever commits it and whenever.
+#[derive(Debug, Clone)]
+pub struct Staged {
+    /// The actions; deletion vectors in them are those of the version that was read.
+    pub transaction: Transaction,
+    /// The maps of its changes of address, in order.
+    pub maps: Vec<Arc<AddressMap>>,
+    /// Objects that were written for it and that nothing names yet.
+    pub objects: Vec<ObjectName>,
+}
+
+impl Staged {
+    /// Removes the objects of a transaction that will not be committed. Best effort: what stays behind is found by
+    /// reachability.
+    pub async fn discard(&self, store: &Store) {
+        for object in &self.objects {
+            if let Err(error) = store.delete(object).await {
+                tracing::warn!(%error, object = object.as_str(), "could not remove a staged object");
+            }
+        }
+    }
+}

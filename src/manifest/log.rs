@@ -1,0 +1,304 @@
+//! The versions of one table, read from its store and kept in memory.
+//!
+//! The newest version is found by probing from the newest one known: names are made so that no listing is needed, and
+//! the work does not grow with the table's history. Versions are immutable, so what was read once is read no more.
+//!
+//! Always holds: what is damaged or missing is an error that names the table and the object; nothing is created here.
+
+use super::decode::{self, DecodeError, Transactions};
+use super::fragments::{FragmentSet, Page};
+use super::version::Version;
+use crate::error::{Error, Result};
+use crate::store::{ObjectName, Store, checksum};
+use crate::table::deletion_vector::{self, DeletionFile};
+use crate::table::fragment::Fragment;
+use crate::txn::action::{Action, MapLocation};
+use crate::txn::address_map::{self, AddressMap};
+use crate::txn::composite::CommittedTransaction;
+use bytes::Bytes;
+use roaring::RoaringBitmap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::MutexGuard;
+
+/// How many versions are kept in memory.
+const KEPT_VERSIONS: usize = 64;
+/// How many pages, vectors and maps are kept in memory.
+const KEPT_OBJECTS: usize = 4096;
+
+/// The versions of one table.
+#[derive(Debug)]
+pub struct VersionLog {
+    table: String,
+    store: Store,
+    newest_known: AtomicU64,
+    versions: Mutex<BTreeMap<u64, Arc<Version>>>,
+    pages: Mutex<HashMap<String, Arc<Vec<Arc<Fragment>>>>>,
+    vectors: Mutex<HashMap<(String, u64), Arc<RoaringBitmap>>>,
+    maps: Mutex<HashMap<String, Arc<AddressMap>>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl VersionLog {
+    /// The versions in a table folder; `table` is the name that errors use.
+    pub fn new(table: impl Into<String>, store: Store) -> Self {
+        VersionLog {
+            table: table.into(),
+            store,
+            newest_known: AtomicU64::new(0),
+            versions: Mutex::default(),
+            pages: Mutex::default(),
+            vectors: Mutex::default(),
+            maps: Mutex::default(),
+            turn: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// The table's name.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// The table's folder.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Waits for the turn to commit: within a process, one at a time per table.
+    pub async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// The newest version.
+    pub async fn newest(&self) -> Result<Arc<Version>> {
+        let number = self.newest_number().await?;
+        self.read(number).await
+    }
+
+    /// The number of the newest version.
+    pub async fn newest_number(&self) -> Result<u64> {
+        let known = self.newest_known.load(Ordering::Acquire);
+        if known > 0 && self.has(known).await? {
+            return self.gallop(known).await;
+        }
+        if let Some(hint) = self.hint().await
+            && self.has(hint).await?
+        {
+            return self.gallop(hint).await;
+        }
+        match self.store.newest_version("_versions").await? {
+            Some(number) => self.gallop(number).await,
+            None => Err(Error::damaged(&self.table, "_versions", "the folder holds no version")),
+        }
+    }
+
+    async fn has(&self, number: u64) -> Result<bool> {
+        self.store.exists(&ObjectName::version(number)).await
+    }
+
+    /// The newest version, given one that exists: steps that double, then halves.
+    async fn gallop(&self, from: u64) -> Result<u64> {
+        let mut low = from;
+        let mut step = 1;
+        while self.has(low + step).await? {
+            low += step;
+            step *= 2;
+        }
+        let mut high = low + step;
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.has(middle).await? { low = middle } else { high = middle }
+        }
+        self.newest_known.fetch_max(low, Ordering::AcqRel);
+        Ok(low)
+    }
+
+    async fn hint(&self) -> Option<u64> {
+        let bytes = self.store.read_if_present(&ObjectName::hint()).await.ok()??;
+        std::str::from_utf8(&bytes).ok()?.trim().parse().ok().filter(|number| *number > 0)
+    }
+
+    /// Leaves word of a version for those who look for the newest one. Best effort.
+    pub async fn write_hint(&self, number: u64) {
+        if let Err(error) = self.store.write_not_durable(&ObjectName::hint(), Bytes::from(number.to_string())).await {
+            tracing::debug!(%error, "could not write the version hint");
+        }
+    }
+
+    /// A version of the table; an error if there is none of that number.
+    pub async fn read(&self, number: u64) -> Result<Arc<Version>> {
+        match self.read_if_present(number).await? {
+            Some(version) => Ok(version),
+            None => {
+                let newest = self.newest_number().await?;
+                if number >= 1 && number < newest {
+                    let object = ObjectName::version(number);
+                    return Err(Error::damaged(&self.table, object.as_str(), "the manifest is missing"));
+                }
+                Err(Error::UnknownVersion { table: self.table.clone(), version: number, oldest: 1, newest })
+            }
+        }
+    }
+
+    /// A version of the table, if its manifest is there.
+    pub async fn read_if_present(&self, number: u64) -> Result<Option<Arc<Version>>> {
+        if let Some(version) = lock(&self.versions).get(&number) {
+            return Ok(Some(version.clone()));
+        }
+        if number == 0 {
+            return Ok(None);
+        }
+        let name = ObjectName::version(number);
+        let Some(bytes) = self.store.read_if_present(&name).await? else { return Ok(None) };
+        let decoded = decode::decode_manifest(&bytes).map_err(|e| self.bad(name.as_str(), e))?;
+        if decoded.version != number {
+            return Err(Error::damaged(&self.table, name.as_str(), format!("it holds version {}", decoded.version)));
+        }
+        let mut pages = Vec::with_capacity(decoded.pages.len());
+        for reference in &decoded.pages {
+            let cached = lock(&self.pages).get(&reference.path).cloned();
+            let fragments = match cached {
+                Some(fragments) => fragments,
+                None => {
+                    let bytes = self.object(&reference.path).await?;
+                    let fragments = decode::decode_page(&bytes, reference).map_err(|e| self.bad(&reference.path, e))?;
+                    keep(&self.pages, reference.path.clone(), Arc::new(fragments))
+                }
+            };
+            pages.push(Page { reference: Some(reference.clone()), fragments });
+        }
+        let transactions = match &decoded.transactions {
+            Transactions::Inline(transactions) => transactions.clone(),
+            Transactions::Spilled(reference) => {
+                let bytes = self.object(&reference.path).await?;
+                decode::decode_transactions(&bytes, reference).map_err(|e| self.bad(&reference.path, e))?
+            }
+        };
+        let fragments = FragmentSet::new(pages, decoded.tail.clone());
+        let version = decoded.into_version(fragments, transactions).map_err(|e| self.bad(name.as_str(), e))?;
+        let version = Arc::new(version);
+        self.remember(version.clone());
+        Ok(Some(version))
+    }
+
+    /// Keeps a version in memory.
+    pub fn remember(&self, version: Arc<Version>) {
+        let mut versions = lock(&self.versions);
+        self.newest_known.fetch_max(version.snapshot.version, Ordering::AcqRel);
+        versions.insert(version.snapshot.version, version);
+        while versions.len() > KEPT_VERSIONS {
+            versions.pop_first();
+        }
+    }
+
+    /// The deleted rows of a fragment.
+    pub async fn deleted_rows(&self, fragment: &Fragment) -> Result<Arc<RoaringBitmap>> {
+        let (object, blob, cardinality) = match &fragment.deletions {
+            None => return Ok(Arc::default()),
+            Some(DeletionFile::Inline { blob, cardinality }) => (format!("fragment {}", fragment.id), blob.clone(), *cardinality),
+            Some(DeletionFile::Puffin { path, offset, length, cardinality, crc32c }) => {
+                let key = (path.clone(), *offset);
+                if let Some(rows) = lock(&self.vectors).get(&key) {
+                    return Ok(rows.clone());
+                }
+                let name = self.name(path)?;
+                let end = offset.checked_add(*length).ok_or_else(|| Error::damaged(&self.table, path, "its vector has no end"))?;
+                let blob = self.store.read_range(&name, *offset..end).await.map_err(|e| self.gone(path, e))?;
+                if checksum::crc32c(&blob) != *crc32c {
+                    return Err(Error::damaged(&self.table, path, format!("the checksum of the vector at {offset} does not match")));
+                }
+                (path.clone(), blob, *cardinality)
+            }
+        };
+        let rows = deletion_vector::decode(&blob, fragment.physical_rows).map_err(|e| Error::damaged(&self.table, &object, e))?;
+        if rows.len() != u64::from(cardinality) {
+            let reason = format!("the vector of fragment {} deletes {} rows, the manifest says {cardinality}", fragment.id, rows.len());
+            return Err(Error::damaged(&self.table, &object, reason));
+        }
+        match &fragment.deletions {
+            Some(DeletionFile::Puffin { path, offset, .. }) => Ok(keep(&self.vectors, (path.clone(), *offset), Arc::new(rows))),
+            _ => Ok(Arc::new(rows)),
+        }
+    }
+
+    /// The maps of those changes of address of a transaction that are `needed`, in their order.
+    pub async fn maps(&self, committed: &CommittedTransaction, needed: &[bool]) -> Result<Vec<Option<Arc<AddressMap>>>> {
+        let mut maps = Vec::with_capacity(needed.len());
+        let changes = committed.transaction.actions().filter_map(|action| match action {
+            Action::ChangeOfAddress(change) => Some(change),
+            Action::AddFragment(_)
+            | Action::AddDataFile(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::AddField(_) => None,
+        });
+        for (change, needed) in changes.zip(needed) {
+            maps.push(if *needed { Some(self.map(&change.map).await?) } else { None });
+        }
+        Ok(maps)
+    }
+
+    async fn map(&self, location: &MapLocation) -> Result<Arc<AddressMap>> {
+        match location {
+            MapLocation::Inline(bytes) => {
+                let map = address_map::wire::decode(bytes).map_err(|e| Error::damaged(&self.table, "an inline address map", e.0))?;
+                Ok(Arc::new(map))
+            }
+            MapLocation::Object { path, size_bytes, crc32c } => {
+                if let Some(map) = lock(&self.maps).get(path) {
+                    return Ok(map.clone());
+                }
+                let bytes = self.object(path).await?;
+                if bytes.len() as u64 != *size_bytes || checksum::crc32c(&bytes) != *crc32c {
+                    return Err(Error::damaged(&self.table, path, "length or checksum is not the recorded one"));
+                }
+                let map = address_map::wire::decode(&bytes).map_err(|e| Error::damaged(&self.table, path, e.0))?;
+                Ok(keep(&self.maps, path.clone(), Arc::new(map)))
+            }
+        }
+    }
+
+    async fn object(&self, path: &str) -> Result<Bytes> {
+        self.store.read(&self.name(path)?).await.map_err(|e| self.gone(path, e))
+    }
+
+    fn name(&self, path: &str) -> Result<ObjectName> {
+        ObjectName::parse(path).map_err(|e| Error::damaged(&self.table, path, e))
+    }
+
+    /// An object that a manifest names and that cannot be read at all is damage, unless the store itself is at fault.
+    fn gone(&self, path: &str, error: Error) -> Error {
+        match error {
+            Error::Store { source, .. } if is_not_found(source.as_ref()) => Error::damaged(&self.table, path, "the object is missing"),
+            other => other,
+        }
+    }
+
+    fn bad(&self, object: &str, error: DecodeError) -> Error {
+        match error {
+            DecodeError::Damaged(reason) => Error::damaged(&self.table, object, reason),
+            DecodeError::Unknown(reason) => {
+                Error::UnknownFormat { table: self.table.clone(), object: object.to_owned(), reason }
+            }
+        }
+    }
+}
+
+fn is_not_found(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(error.downcast_ref::<object_store::Error>(), Some(object_store::Error::NotFound { .. }))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps an object in memory; when there are too many, all others are forgotten.
+fn keep<K: std::hash::Hash + Eq, V: Clone>(cache: &Mutex<HashMap<K, V>>, key: K, value: V) -> V {
+    let mut cache = lock(cache);
+    if cache.len() >= KEPT_OBJECTS {
+        cache.clear();
+    }
+    cache.insert(key, value.clone());
+    value
+}
