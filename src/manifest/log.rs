@@ -239,7 +239,8 @@ impl VersionLog {
         Ok(maps)
     }
 
-    async fn map(&self, location: &MapLocation) -> Result<Arc<AddressMap>> {
+    /// A change-of-address map.
+    pub async fn map(&self, location: &MapLocation) -> Result<Arc<AddressMap>> {
         match location {
             MapLocation::Inline(bytes) => {
                 let map = address_map::wire::decode(bytes).map_err(|e| Error::damaged(&self.table, "an inline address map", e.0))?;

@@ -1,0 +1,286 @@
+//! `CommitExec`: the last node of a statement. It sees all parts, makes the transaction, and sees to it that it lands.
+//!
+//! ```text
+//!   parts ──> one step ──┬── the session only stages     -> kept for it
+//!                        ├── a transaction is open       -> appended to it
+//!                        └── else: commit ──> landed
+//!                               └── collided: plan the statement again on the newest version, and run it again
+//! ```
+//!
+//! Always holds: nothing happens before the plan is executed, so EXPLAIN changes nothing; what was staged for a run that
+//! did not land is removed.
+
+use super::parts;
+use super::scope::{Done, SessionScope};
+use super::transaction::objects;
+use crate::commit::{self, Committed, Staged};
+use crate::error::{Error, Result};
+use crate::manifest::log::VersionLog;
+use crate::manifest::version::Version;
+use crate::store::env;
+use crate::txn::action::Action;
+use crate::txn::address_map::AddressMap;
+use crate::txn::composite::{CommitFacts, RowCounts, Step, Transaction, TransactionId};
+use async_trait::async_trait;
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result as EngineResult};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, EvaluationType, SchedulingType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties, execute_stream,
+};
+use futures::StreamExt;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// The longest pause before a statement is run again.
+const MAX_PAUSE: Duration = Duration::from_millis(100);
+
+static COUNT_SCHEMA: LazyLock<SchemaRef> =
+    LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])));
+
+/// Plans a statement once more, on the newest version.
+#[async_trait]
+pub trait PlanAgain: Send + Sync + fmt::Debug {
+    /// The new plan, whose root is a [`CommitExec`].
+    async fn plan_again(&self) -> Result<Arc<dyn ExecutionPlan>>;
+}
+
+/// What a statement commits to.
+#[derive(Debug)]
+pub struct CommitSpec {
+    /// The versions of the table.
+    pub log: Arc<VersionLog>,
+    /// The version that the statement read.
+    pub base: Arc<Version>,
+    /// The kind of statement.
+    pub operation: &'static str,
+    /// The statement in words, for when the session does not know the user's.
+    pub statement: String,
+    /// How to run it again; `None` if it cannot be.
+    pub again: Option<Arc<dyn PlanAgain>>,
+    /// How many times the statement is run at most.
+    pub max_attempts: u32,
+}
+
+/// Makes a transaction of what its input staged.
+#[derive(Debug)]
+pub struct CommitExec {
+    input: Arc<dyn ExecutionPlan>,
+    spec: Arc<CommitSpec>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl CommitExec {
+    /// Commits what `input` stages.
+    pub fn new(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(COUNT_SCHEMA.clone()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative)
+        .with_evaluation_type(EvaluationType::Eager);
+        CommitExec { input, spec, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// Runs the input and collects what it staged.
+    async fn stage(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, statement: String, context: Arc<TaskContext>) -> Result<Step> {
+        let mut staged = Vec::new();
+        let mut stream = execute_stream(input, context)?;
+        let mut failure = None;
+        while let Some(batch) = stream.next().await {
+            match batch.map_err(Error::from).and_then(|batch| parts::from_batch(&batch)) {
+                Ok(steps) => staged.extend(steps),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        drop(stream);
+        let objects = objects(staged.iter().flat_map(|step| &step.actions));
+        let merged = match failure {
+            Some(error) => Err(error),
+            None => parts::merge(staged, spec.operation, statement, spec.log.table()),
+        };
+        if merged.is_err() {
+            for object in &objects {
+                let _ = spec.log.store().delete(object).await;
+            }
+        }
+        merged
+    }
+}
+
+/// One run of a statement: what it changed, or the collision that makes it run again.
+enum Run {
+    Done(Done),
+    Collided(Error),
+}
+
+async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, context: Arc<TaskContext>) -> Result<Run> {
+    let scope = context.session_config().get_extension::<SessionScope>();
+    let statement = scope.as_ref().and_then(|scope| scope.statement()).unwrap_or_else(|| spec.statement.clone());
+    let step = CommitExec::stage(input, spec, statement, context).await?;
+    let counts = step.counts;
+    let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts });
+    let maps = maps(spec, &step).await?;
+    if let Some(scope) = scope.as_ref().filter(|scope| scope.in_transaction()) {
+        scope.append(&spec.log, &spec.base, step, maps).await?;
+        return Ok(done(counts, None, CommitFacts::default()));
+    }
+    let staged = staged(spec.base.snapshot.version, step, maps);
+    let staged = match &scope {
+        Some(scope) => scope.keep_staged(&spec.log, staged),
+        None => Some(staged),
+    };
+    let Some(staged) = staged else { return Ok(done(counts, None, CommitFacts::default())) };
+    if staged.transaction.is_empty() {
+        return Ok(done(counts, None, CommitFacts::default()));
+    }
+    match commit::publish(&spec.log, &staged, reran).await {
+        Ok(Committed { version, counts, facts, .. }) => {
+            Ok(done(counts.first().copied().unwrap_or_default(), version, facts))
+        }
+        Err(error @ Error::Conflict(_)) => Ok(Run::Collided(error)),
+        Err(error) => Err(error),
+    }
+}
+
+async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
+    let mut maps = Vec::new();
+    for action in &step.actions {
+        match action {
+            Action::ChangeOfAddress(change) => maps.push(spec.log.map(&change.map).await?),
+            Action::AddFragment(_)
+            | Action::AddDataFile(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::AddField(_) => {}
+        }
+    }
+    Ok(maps)
+}
+
+/// A transaction of one step.
+pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Staged {
+    let objects = objects(step.actions.iter());
+    let id = TransactionId(env::new_uuid().as_u128());
+    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects }
+}
+
+/// Runs a statement until it lands or cannot.
+async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<Done> {
+    let (mut input, mut spec, mut reran) = (input, spec, 0u32);
+    loop {
+        let collision = match run_once(input, &spec, reran, context.clone()).await? {
+            Run::Done(mut done) => {
+                done.facts.reran = reran;
+                return Ok(done);
+            }
+            Run::Collided(error) => error,
+        };
+        reran += 1;
+        let Some(again) = spec.again.clone().filter(|_| reran < spec.max_attempts) else { return Err(collision) };
+        tracing::debug!(table = spec.log.table(), reran, %collision, "running a statement again");
+        tokio::time::sleep(env::jitter((Duration::from_millis(2) * 2u32.saturating_pow(reran.min(8))).min(MAX_PAUSE))).await;
+        let plan = again.plan_again().await?;
+        let planned = plan.downcast_ref::<CommitExec>();
+        let planned = planned.ok_or_else(|| Error::internal("a statement planned again has another root"))?;
+        (input, spec) = (planned.input.clone(), planned.spec.clone());
+    }
+}
+
+fn count_batch(count: u64) -> EngineResult<RecordBatch> {
+    let column: ArrayRef = Arc::new(UInt64Array::from(vec![count]));
+    Ok(RecordBatch::try_new(COUNT_SCHEMA.clone(), vec![column])?)
+}
+
+impl Done {
+    /// Rows changed; for a rewrite the rows that it moved.
+    pub fn count(&self) -> u64 {
+        let RowCounts { moved, .. } = self.counts;
+        self.counts.changed() + moved
+    }
+}
+
+impl DisplayAs for CommitExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "CommitExec: table={}, read_version={}", self.spec.log.table(), self.spec.base.snapshot.version)
+    }
+}
+
+impl ExecutionPlan for CommitExec {
+    fn name(&self) -> &str {
+        "CommitExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::SinglePartition]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> EngineResult<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(CommitExec::new(input, self.spec.clone()))),
+            _ => Err(DataFusionError::Internal("CommitExec has one input".into())),
+        }
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
+    ) -> EngineResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
+        if partition != 0 {
+            return Err(DataFusionError::Internal("CommitExec has one partition".into()));
+        }
+        let (input, spec) = (self.input.clone(), self.spec.clone());
+        let attempts = MetricBuilder::new(&self.metrics).counter("commit_attempts", 0);
+        let commit_time = MetricBuilder::new(&self.metrics).subset_time("statement_time", 0);
+        let stream = futures::stream::once(async move {
+            let timer = commit_time.timer();
+            let done = run(input, spec, context.clone()).await;
+            timer.done();
+            let done = done.map_err(DataFusionError::from)?;
+            attempts.add(done.facts.attempts as usize);
+            let count = done.count();
+            if let Some(scope) = context.session_config().get_extension::<SessionScope>() {
+                scope.set_done(done);
+            }
+            count_batch(count)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(COUNT_SCHEMA.clone(), stream.boxed())))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

@@ -1,0 +1,109 @@
+//! Errors across the border with DataFusion: ours travel inside of its, and come out unchanged.
+
+use crate::error::{Error, ErrorKind};
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::parquet::errors::ParquetError;
+use std::sync::Arc;
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        match ours(error) {
+            Ok(ours) => ours,
+            Err(theirs) => from_engine(&theirs),
+        }
+    }
+}
+
+impl From<ParquetError> for Error {
+    fn from(error: ParquetError) -> Self {
+        DataFusionError::from(error).into()
+    }
+}
+
+/// An error of ours that is wrapped in one of DataFusion's, or else that one.
+fn ours(error: DataFusionError) -> Result<Error, DataFusionError> {
+    match error {
+        DataFusionError::External(inner) => match inner.downcast::<Error>() {
+            Ok(ours) => Ok(*ours),
+            Err(inner) => match inner.downcast::<DataFusionError>() {
+                Ok(inner) => ours(*inner),
+                Err(inner) => Err(DataFusionError::External(inner)),
+            },
+        },
+        DataFusionError::Context(context, inner) => ours(*inner).map_err(|e| DataFusionError::Context(context, Box::new(e))),
+        DataFusionError::Diagnostic(diagnostic, inner) => ours(*inner).map_err(|e| DataFusionError::Diagnostic(diagnostic, Box::new(e))),
+        DataFusionError::Shared(shared) => match Arc::try_unwrap(shared) {
+            Ok(inner) => ours(inner),
+            Err(shared) => match copy_of_ours(&shared) {
+                Some(copy) => Ok(copy),
+                None => Err(DataFusionError::Shared(shared)),
+            },
+        },
+        DataFusionError::ArrowError(inner, backtrace) => match *inner {
+            ArrowError::ExternalError(inner) => ours(DataFusionError::External(inner)),
+            other => Err(DataFusionError::ArrowError(Box::new(other), backtrace)),
+        },
+        other => match copy_of_ours(&other) {
+            Some(copy) => Ok(copy),
+            None => Err(other),
+        },
+    }
+}
+
+/// An error of ours somewhere among the causes. It is behind a reference there, so its facts are copied.
+fn copy_of_ours(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(Error::Damaged { table, object, reason }) = error.downcast_ref::<Error>() {
+            return Some(Error::damaged(table, object, reason));
+        }
+        if let Some(ours) = error.downcast_ref::<Error>() {
+            return Some(Error::Engine { message: ours.to_string(), kind: ours.kind(), sqlstate: ours.sqlstate() });
+        }
+        cause = match error.downcast_ref::<DataFusionError>() {
+            Some(DataFusionError::Shared(inner)) => Some(inner.as_ref()),
+            Some(DataFusionError::External(inner)) => Some(inner.as_ref()),
+            _ => match error.downcast_ref::<object_store::Error>() {
+                Some(object_store::Error::Generic { source, .. }) => Some(source.as_ref()),
+                _ => error.source(),
+            },
+        };
+    }
+    None
+}
+
+/// What DataFusion said, with the kind and SQLSTATE that fit.
+fn from_engine(error: &DataFusionError) -> Error {
+    let (kind, sqlstate) = match error.find_root() {
+        DataFusionError::SQL(..) => (ErrorKind::Invalid, "42601"),
+        DataFusionError::Plan(_) => (ErrorKind::Invalid, "42601"),
+        DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
+            SchemaError::FieldNotFound { .. } => (ErrorKind::NotFound, "42703"),
+            SchemaError::AmbiguousReference { .. } => (ErrorKind::Invalid, "42702"),
+            _ => (ErrorKind::Invalid, "42701"),
+        },
+        DataFusionError::NotImplemented(_) => (ErrorKind::Unsupported, "0A000"),
+        DataFusionError::ResourcesExhausted(_) => (ErrorKind::Unavailable, "53200"),
+        DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => (ErrorKind::Unavailable, "58030"),
+        DataFusionError::ParquetError(_) => (ErrorKind::Data, "XX001"),
+        DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+            ArrowError::DivideByZero => (ErrorKind::Invalid, "22012"),
+            ArrowError::ArithmeticOverflow(_) => (ErrorKind::Invalid, "22003"),
+            ArrowError::CastError(_) | ArrowError::ParseError(_) => (ErrorKind::Invalid, "22P02"),
+            _ => (ErrorKind::Invalid, "22000"),
+        },
+        DataFusionError::Internal(_) => (ErrorKind::Internal, "XX000"),
+        _ => (ErrorKind::Invalid, "22000"),
+    };
+    let text = error.strip_backtrace();
+    let missing_table = text.contains("table '") && text.contains("' not found");
+    let (kind, sqlstate) = if missing_table { (ErrorKind::NotFound, "42P01") } else { (kind, sqlstate) };
+    Error::Engine { message: text, kind, sqlstate }
+}

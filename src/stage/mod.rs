@@ -1,0 +1,21 @@
+//! Run the plan; write files that nobody can see yet; collect actions.
+//!
+//! ```text
+//!   relational plan ──> WriteExec (n partitions)              ──> CommitExec (1 partition)
+//!     rows carry          writer: new fragments                     parts -> actions -> Staged
+//!     their address       marks: deleted and replaced rows          ├─ in a transaction: kept in the session's scope
+//!                         one description per partition             └─ else: committed; run again if it collides
+//! ```
+//!
+//! Always holds: what is staged is named by nothing; a statement that fails removes what it staged.
+
+pub mod commit_exec;
+pub mod engine_error;
+pub mod marks;
+pub mod parts;
+pub mod rewrite_exec;
+pub mod row_changes;
+pub mod scope;
+mod transaction;
+pub mod write_exec;
+pub mod writer;

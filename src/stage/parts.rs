@@ -1,0 +1,105 @@
+//! Parts: what each writer staged, and the step that they make together.
+//!
+//! A writer answers with one row of one binary column: its actions and counts, in the wire form of a step. So a part
+//! crosses threads and processes alike, and only the last node of a plan needs to see all of them.
+//!
+//! Always holds: a row that two writers met, where one of them replaced it, is an error; fragments get tokens that are
+//! unique in the step.
+
+use super::marks::MarkError;
+use crate::error::{Error, Result};
+use crate::manifest::{decode, encode};
+use crate::table::row_address::{FragmentId, RowAddress};
+use crate::txn::action::{Action, SetDeletionFile};
+use crate::txn::composite::{RowCounts, Step};
+use crate::txn::refs::{FragmentRef, Ref, Token};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use roaring::RoaringBitmap;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+/// The schema of what a writer answers.
+pub static PART_SCHEMA: LazyLock<SchemaRef> =
+    LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("staged", DataType::Binary, false)])));
+
+/// The answer of a writer that staged `step`.
+pub fn to_batch(step: &Step) -> Result<RecordBatch> {
+    let bytes = encode::encode_step(step);
+    let column: ArrayRef = Arc::new(BinaryArray::from_iter_values([bytes]));
+    RecordBatch::try_new(PART_SCHEMA.clone(), vec![column]).map_err(|e| Error::internal(format!("a staged part: {e}")))
+}
+
+/// The steps in a writer's answer.
+pub fn from_batch(batch: &RecordBatch) -> Result<Vec<Step>> {
+    let column = batch.columns().first().and_then(|column| column.as_binary_opt::<i32>());
+    let column = column.ok_or_else(|| Error::internal("a staged part has another shape"))?;
+    let parts = (0..column.len()).map(|at| decode::decode_step(column.value(at)));
+    parts.collect::<Result<_, _>>().map_err(|e| Error::internal(format!("a staged part cannot be read: {e}")))
+}
+
+/// The one step of all parts of a statement.
+pub fn merge(parts: Vec<Step>, operation: &'static str, statement: String, table: &str) -> Result<Step> {
+    let mut step = Step { operation: operation.to_owned(), statement, ..Step::default() };
+    let mut deletions: BTreeMap<FragmentId, SetDeletionFile> = BTreeMap::new();
+    let mut next = 0;
+    for part in parts {
+        let (first, mut last) = (next, next);
+        let renumber = |fragment: FragmentRef| match fragment {
+            Ref::Local(token) => Ref::Local(Token(token.0 + first)),
+            committed @ Ref::Committed(_) => committed,
+        };
+        let mut counts = part.counts;
+        for action in part.actions {
+            match action {
+                Action::AddFragment(mut add) => {
+                    add.token = Token(add.token.0 + first);
+                    last = last.max(add.token.0 + 1);
+                    step.actions.push(Action::AddFragment(add));
+                }
+                Action::AddDataFile(mut add) => {
+                    add.fragment = renumber(add.fragment);
+                    step.actions.push(Action::AddDataFile(add));
+                }
+                Action::ChangeOfAddress(mut change) => {
+                    change.targets = change.targets.into_iter().map(renumber).collect();
+                    step.actions.push(Action::ChangeOfAddress(change));
+                }
+                Action::SetDeletionFile(set) => {
+                    let twice = unite(&mut deletions, set).map_err(|e| e.into_error(table, operation))?;
+                    // A row that two writers deleted is one row.
+                    counts.deleted = counts.deleted.saturating_sub(twice);
+                }
+                Action::RemoveFragment(_) | Action::AddField(_) => step.actions.push(action),
+            }
+        }
+        next = last;
+        add(&mut step.counts, counts);
+    }
+    step.actions.extend(deletions.into_values().map(Action::SetDeletionFile));
+    Ok(step)
+}
+
+/// Adds a writer's deletions of a fragment to those of the others; returns how many rows they had met already.
+fn unite(deletions: &mut BTreeMap<FragmentId, SetDeletionFile>, set: SetDeletionFile) -> Result<u64, MarkError> {
+    let Ref::Committed(fragment) = set.fragment else { return Err(MarkError::NoAddress) };
+    let Some(held) = deletions.get_mut(&fragment) else {
+        deletions.insert(fragment, set);
+        return Ok(0);
+    };
+    let both: RoaringBitmap = &held.added & &set.added;
+    let replaced = &both & (&held.replaced | &set.replaced);
+    if let Some(offset) = replaced.min() {
+        return Err(MarkError::Twice(RowAddress::new(fragment, offset)));
+    }
+    held.added |= set.added;
+    held.replaced |= set.replaced;
+    Ok(both.len())
+}
+
+fn add(to: &mut RowCounts, counts: RowCounts) {
+    to.inserted += counts.inserted;
+    to.updated += counts.updated;
+    to.deleted += counts.deleted;
+    to.moved += counts.moved;
+}

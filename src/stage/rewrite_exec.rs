@@ -1,0 +1,228 @@
+//! `RewriteExec`: each partition rewrites one group of fragments in order, and says where its rows went.
+//!
+//! Goes in: partition i yields the live rows of group i, fragment after fragment, with their addresses. Comes out: for
+//! each group the actions `RemoveFragment`*, (`AddFragment`, `AddDataFile`)*, `ChangeOfAddress`.
+//! Always holds: addresses ascend in the order of the group and none is one that was deleted; as many rows are written as
+//! the group has. Anything else is an error: a map that guesses would bring deleted rows back.
+
+use super::parts;
+use super::write_exec::{add, column};
+use super::writer::{FragmentWriter, discard};
+use crate::error::{Error, Result};
+use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
+use crate::store::{ObjectName, Store, checksum};
+use crate::table::row_address::FragmentId;
+use crate::table::schema::TableSchema;
+use crate::txn::action::{Action, ChangeOfAddress, MapLocation, RemoveFragment};
+use crate::txn::address_map::{self, AddressMap, MapSource};
+use crate::txn::composite::{RowCounts, Step};
+use crate::txn::refs::{Ref, Token};
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{Int64Type, UInt32Type};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result as EngineResult};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, EvaluationType, SchedulingType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use futures::StreamExt;
+use std::fmt;
+use std::sync::Arc;
+
+/// Maps of at most this many bytes stay in the transaction.
+const MAX_INLINE_MAP_BYTES: usize = 4 * 1024;
+
+/// What is rewritten, and where to.
+#[derive(Debug)]
+pub struct RewriteSpec {
+    /// The table's name.
+    pub table: String,
+    /// Its folder.
+    pub store: Store,
+    /// Its schema.
+    pub schema: Arc<TableSchema>,
+    /// The groups, one a partition.
+    pub groups: Vec<RewriteGroup>,
+    /// The size of a new fragment.
+    pub rows_per_fragment: u32,
+}
+
+/// Fragments that are rewritten together, in the order in which they are read.
+#[derive(Debug, Clone)]
+pub struct RewriteGroup {
+    /// Each fragment's id and what the map has to know of it.
+    pub sources: Vec<(FragmentId, MapSource)>,
+}
+
+/// Rewrites groups of fragments.
+#[derive(Debug)]
+pub struct RewriteExec {
+    input: Arc<dyn ExecutionPlan>,
+    spec: Arc<RewriteSpec>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl RewriteExec {
+    /// Rewrites what `input` yields, a group a partition.
+    pub fn new(input: Arc<dyn ExecutionPlan>, spec: Arc<RewriteSpec>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(parts::PART_SCHEMA.clone()),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative)
+        .with_evaluation_type(EvaluationType::Eager);
+        RewriteExec { input, spec, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+    }
+}
+
+impl DisplayAs for RewriteExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let fragments: usize = self.spec.groups.iter().map(|group| group.sources.len()).sum();
+        write!(f, "RewriteExec: table={}, groups={}, fragments={fragments}", self.spec.table, self.spec.groups.len())
+    }
+}
+
+impl ExecutionPlan for RewriteExec {
+    fn name(&self) -> &str {
+        "RewriteExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        // A partition is a group: rows must not change places.
+        vec![false]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> EngineResult<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(RewriteExec::new(input, self.spec.clone()))),
+            _ => Err(DataFusionError::Internal("RewriteExec has one input".into())),
+        }
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
+    ) -> EngineResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
+        let group = self.spec.groups.get(partition).cloned();
+        let group = group.ok_or_else(|| DataFusionError::Internal(format!("no group {partition} is to be rewritten")))?;
+        let input = self.input.execute(partition, context)?;
+        let spec = self.spec.clone();
+        let rows_moved = MetricBuilder::new(&self.metrics).counter("rows_moved", partition);
+        let stream = futures::stream::once(async move {
+            let step = rewrite(spec, group, input).await?;
+            rows_moved.add(step.counts.moved as usize);
+            Ok(parts::to_batch(&step)?)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(parts::PART_SCHEMA.clone(), stream.boxed())))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+async fn rewrite(spec: Arc<RewriteSpec>, group: RewriteGroup, mut input: SendableRecordBatchStream) -> Result<Step> {
+    let mut writer = FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment);
+    let mut order = Order { group: &group, at: 0, next: 0 };
+    let columns: Vec<usize> = (0..spec.schema.columns().count()).collect();
+    loop {
+        let written = match input.next().await {
+            None => break,
+            Some(Err(error)) => Err(error.into()),
+            Some(Ok(batch)) => match order.check(&batch) {
+                Err(error) => Err(error),
+                Ok(()) => match batch.project(&columns) {
+                    Ok(rows) => writer.write(&rows).await,
+                    Err(error) => Err(Error::internal(format!("rows to rewrite: {error}"))),
+                },
+            },
+        };
+        if let Err(error) = written {
+            writer.abort().await;
+            return Err(error);
+        }
+    }
+    let fragments = writer.finish().await?;
+    let targets: Vec<u32> = fragments.iter().map(|fragment| fragment.physical_rows).collect();
+    let sources = group.sources.iter().map(|(_, source)| source.clone()).collect();
+    let map = match AddressMap::in_order(sources, targets.clone()) {
+        Ok(map) => map,
+        Err(error) => {
+            discard(&spec.store, &fragments).await;
+            return Err(Error::internal(format!("the rewrite of table '{}' does not add up: {error}", spec.table)));
+        }
+    };
+    let bytes = address_map::wire::encode(&map);
+    let location = if bytes.len() <= MAX_INLINE_MAP_BYTES {
+        MapLocation::Inline(bytes)
+    } else {
+        let name = ObjectName::new_moves();
+        let (size_bytes, crc32c) = (bytes.len() as u64, checksum::crc32c(&bytes));
+        if let Err(error) = spec.store.write(&name, bytes).await {
+            discard(&spec.store, &fragments).await;
+            return Err(error);
+        }
+        MapLocation::Object { path: name.as_str().to_owned(), size_bytes, crc32c }
+    };
+    let moved = targets.iter().map(|rows| u64::from(*rows)).sum();
+    let tokens = (0..).map(Token).take(fragments.len());
+    let change = ChangeOfAddress {
+        sources: group.sources.iter().map(|(id, _)| Ref::Committed(*id)).collect(),
+        targets: tokens.clone().map(Ref::Local).collect(),
+        map: location,
+    };
+    let mut actions: Vec<Action> = tokens.zip(fragments).flat_map(|(token, fragment)| add(token, fragment, false)).collect();
+    actions.push(Action::ChangeOfAddress(change));
+    let remove = |(id, _): &(FragmentId, MapSource)| {
+        Action::RemoveFragment(RemoveFragment { fragment: Ref::Committed(*id), data_change: false })
+    };
+    actions.extend(group.sources.iter().map(remove));
+    Ok(Step { actions, counts: RowCounts { moved, ..RowCounts::default() }, ..Step::default() })
+}
+
+/// Watches that rows come in the order that the map claims.
+struct Order<'a> {
+    group: &'a RewriteGroup,
+    /// The source that rows come from.
+    at: usize,
+    /// The smallest offset that may come next.
+    next: u64,
+}
+
+impl Order<'_> {
+    fn check(&mut self, batch: &RecordBatch) -> Result<()> {
+        let fragments = column(batch, FRAGMENT_COLUMN)?.as_primitive::<UInt32Type>();
+        let offsets = column(batch, OFFSET_COLUMN)?.as_primitive::<Int64Type>();
+        for (fragment, offset) in fragments.values().iter().zip(offsets.values()) {
+            let wrong = || Error::internal(format!("row {fragment}/{offset} came out of order or was deleted before the rewrite"));
+            while self.group.sources.get(self.at).is_some_and(|(id, _)| id.0 != *fragment) {
+                self.at += 1;
+                self.next = 0;
+            }
+            let (_, source) = self.group.sources.get(self.at).ok_or_else(wrong)?;
+            let offset = u32::try_from(*offset).map_err(|_| wrong())?;
+            if u64::from(offset) < self.next || source.absent.contains(offset) {
+                return Err(wrong());
+            }
+            self.next = u64::from(offset) + 1;
+        }
+        Ok(())
+    }
+}

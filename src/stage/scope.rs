@@ -1,0 +1,192 @@
+//! The scope of a session: what its statements share. It travels in the session's configuration, so that scans and
+//! writers deep in a plan find it.
+//!
+//! A session without a scope (a host's own `SessionContext`) commits every statement by itself.
+//!
+//! Always holds: inside a transaction every read of a table sees the version that the transaction read first, with the
+//! transaction's own changes; a statement that fails inside a transaction leaves only ROLLBACK.
+
+use super::transaction::{OpenTransaction, Target};
+use crate::commit::Staged;
+use crate::error::{Error, Result};
+use crate::manifest::log::VersionLog;
+use crate::manifest::version::Version;
+use crate::txn::address_map::AddressMap;
+use crate::txn::composite::{CommitFacts, RowCounts, Step};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the statements of a session share.
+#[derive(Debug, Default)]
+pub struct SessionScope {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The statement that runs, in the user's words.
+    statement: Option<String>,
+    transaction: Option<OpenTransaction>,
+    /// Whether the statement that runs is only to be staged.
+    staging: bool,
+    staged: Option<StagedStatement>,
+    done: Option<Done>,
+}
+
+/// A statement that ran and was not committed.
+#[derive(Debug, Clone)]
+pub struct StagedStatement {
+    /// The versions of its table.
+    pub log: Arc<VersionLog>,
+    /// What is to be committed.
+    pub staged: Staged,
+}
+
+/// What the last statement changed.
+#[derive(Debug, Clone)]
+pub struct Done {
+    /// The kind of statement.
+    pub operation: String,
+    /// Rows.
+    pub counts: RowCounts,
+    /// The version that holds the change; `None` if there is none, or none yet.
+    pub version: Option<u64>,
+    /// What it took.
+    pub facts: CommitFacts,
+}
+
+impl SessionScope {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A statement begins; what the last one left is forgotten.
+    pub fn begin_statement(&self, statement: &str, staging: bool) {
+        let mut state = self.state();
+        state.statement = Some(statement.to_owned());
+        state.staging = staging;
+        state.staged = None;
+        state.done = None;
+    }
+
+    /// The statement that runs, in the user's words.
+    pub fn statement(&self) -> Option<String> {
+        self.state().statement.clone()
+    }
+
+    /// What the statement changed, if it was one that changes.
+    pub fn take_done(&self) -> Option<Done> {
+        self.state().done.take()
+    }
+
+    /// What the statement staged, if it was only to be staged.
+    pub fn take_staged(&self) -> Option<StagedStatement> {
+        self.state().staged.take()
+    }
+
+    /// Notes what the statement changed.
+    pub fn set_done(&self, done: Done) {
+        self.state().done = Some(done);
+    }
+
+    /// Keeps a staged statement, if that is what the session wants. Gives it back otherwise.
+    pub(super) fn keep_staged(&self, log: &Arc<VersionLog>, staged: Staged) -> Option<Staged> {
+        let mut state = self.state();
+        if state.staging {
+            state.staged = Some(StagedStatement { log: log.clone(), staged });
+            return None;
+        }
+        Some(staged)
+    }
+
+    /// Whether a transaction is open.
+    pub fn in_transaction(&self) -> bool {
+        self.state().transaction.is_some()
+    }
+
+    /// Opens a transaction.
+    pub fn begin(&self) -> Result<()> {
+        let mut state = self.state();
+        if state.transaction.is_some() {
+            return Err(Error::TransactionState { reason: "a transaction is already open; say COMMIT or ROLLBACK first".into() });
+        }
+        state.transaction = Some(OpenTransaction::default());
+        Ok(())
+    }
+
+    /// Ends the transaction and gives what it staged.
+    pub fn end(&self) -> Result<OpenTransaction> {
+        let none = || Error::TransactionState { reason: "no transaction is open; say BEGIN first".into() };
+        self.state().transaction.take().ok_or_else(none)
+    }
+
+    /// A statement failed: an open transaction can only be rolled back.
+    pub fn fail(&self, reason: &str) {
+        if let Some(transaction) = &mut self.state().transaction {
+            transaction.failed.get_or_insert_with(|| reason.to_owned());
+        }
+    }
+
+    /// Refuses statements in a transaction that has failed.
+    pub fn check_usable(&self) -> Result<()> {
+        match self.state().transaction.as_ref().and_then(|transaction| transaction.failed.as_ref()) {
+            None => Ok(()),
+            Some(reason) => Err(Error::TransactionState {
+                reason: format!("the transaction has failed ({reason}); say ROLLBACK"),
+            }),
+        }
+    }
+
+    /// The version of a table that a statement reads.
+    pub async fn view(&self, log: &VersionLog) -> Result<Arc<Version>> {
+        let key = log.store().label().to_owned();
+        match &self.state().transaction {
+            None => {}
+            Some(transaction) => {
+                if let Some(version) = transaction.view(&key) {
+                    return Ok(version);
+                }
+            }
+        }
+        let newest = log.newest().await?;
+        match &mut self.state().transaction {
+            None => Ok(newest),
+            Some(transaction) => Ok(transaction.views.entry(key).or_insert(newest).clone()),
+        }
+    }
+
+    /// Adds a statement's changes to the open transaction.
+    pub(super) async fn append(&self, log: &Arc<VersionLog>, base: &Arc<Version>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<()> {
+        let held = self.state().transaction.as_ref().and_then(|transaction| transaction.target.clone());
+        let target = match held {
+            Some(target) => target,
+            None => Target::new(log.clone(), base.clone()),
+        };
+        let target = target.append(log, step, maps).await?;
+        match &mut self.state().transaction {
+            Some(transaction) => transaction.target = Some(target),
+            None => return Err(Error::internal("the transaction ended while a statement of it ran")),
+        }
+        Ok(())
+    }
+}
+
+/// The transaction's target table and what is staged for it.
+impl OpenTransaction {
+    /// What is to be committed; `None` if nothing was changed.
+    pub fn into_staged(self) -> Result<Option<StagedStatement>> {
+        if let Some(reason) = self.failed {
+            return Err(Error::TransactionState { reason: format!("the transaction has failed ({reason}) and was rolled back") });
+        }
+        Ok(self.target.map(Target::into_staged))
+    }
+
+    /// What is to be thrown away; `None` if nothing was staged.
+    pub fn into_discarded(self) -> Option<StagedStatement> {
+        self.target.map(Target::into_staged)
+    }
+
+    /// Whether a statement of it failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+}

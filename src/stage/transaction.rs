@@ -1,0 +1,158 @@
+//! An open transaction: the versions it reads, and the composite that its statements build up.
+//!
+//! ```text
+//!   base version ── apply(composite so far) ──> working version     what its next statement reads
+//!                                                 │
+//!   the statement's actions name fragments of the working version;
+//!   those that the transaction itself made become tokens again
+//! ```
+
+use super::scope::StagedStatement;
+use crate::commit::Staged;
+use crate::error::{Error, Result};
+use crate::manifest::apply;
+use crate::manifest::log::VersionLog;
+use crate::manifest::version::Version;
+use crate::store::{ObjectName, env};
+use crate::table::row_address::FragmentId;
+use crate::table::schema::FieldId;
+use crate::txn::action::{Action, MapLocation};
+use crate::txn::address_map::AddressMap;
+use crate::txn::composite::{Step, Transaction, TransactionId};
+use crate::txn::rebase::{self, Rebase};
+use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// A transaction between BEGIN and its end.
+#[derive(Debug, Clone, Default)]
+pub struct OpenTransaction {
+    /// The versions that it reads, by table folder.
+    pub(super) views: HashMap<String, Arc<Version>>,
+    /// The table that it changes.
+    pub(super) target: Option<Target>,
+    /// Why it can only be rolled back.
+    pub(super) failed: Option<String>,
+}
+
+impl OpenTransaction {
+    /// The version of a table that it reads: its own working version where it has changed the table.
+    pub(super) fn view(&self, key: &str) -> Option<Arc<Version>> {
+        match &self.target {
+            Some(target) if target.log.store().label() == key => Some(target.working.clone()),
+            _ => self.views.get(key).cloned(),
+        }
+    }
+}
+
+/// The table that a transaction changes.
+#[derive(Debug, Clone)]
+pub struct Target {
+    log: Arc<VersionLog>,
+    base: Arc<Version>,
+    working: Arc<Version>,
+    minted: Minted,
+    transaction: Transaction,
+    maps: Vec<Arc<AddressMap>>,
+}
+
+impl Target {
+    pub(super) fn new(log: Arc<VersionLog>, base: Arc<Version>) -> Self {
+        let id = TransactionId(env::new_uuid().as_u128());
+        let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![] };
+        Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![] }
+    }
+
+    /// The target after one more statement.
+    pub(super) async fn append(mut self, log: &Arc<VersionLog>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<Self> {
+        if self.log.store().label() != log.store().label() {
+            let what = format!("a transaction that changes '{}' and '{}'", self.log.table(), log.table());
+            return Err(Error::unsupported(what, Some("change one table per transaction")));
+        }
+        if step.actions.is_empty() {
+            return Ok(self);
+        }
+        let localised = self.localise(step);
+        self.transaction.steps.push(localised);
+        self.maps.extend(maps);
+        let (working, minted) = preview(&self.log, &self.base, &self.transaction, &self.maps).await?;
+        self.working = Arc::new(working);
+        self.minted = minted;
+        Ok(self)
+    }
+
+    /// A statement's actions in the transaction's own terms: its tokens follow those of the earlier statements, and
+    /// provisional ids are tokens.
+    fn localise(&self, mut step: Step) -> Step {
+        let fragments: BTreeMap<FragmentId, Token> = self.minted.fragments.iter().map(|(token, id)| (*id, *token)).collect();
+        let fields: BTreeMap<FieldId, Token> = self.minted.fields.iter().map(|(token, id)| (*id, *token)).collect();
+        let (next_fragment, next_field) = (self.transaction.next_fragment_token().0, self.transaction.next_field_token().0);
+        let fragment = |reference: &mut FragmentRef| {
+            *reference = match *reference {
+                Ref::Local(token) => Ref::Local(Token(token.0 + next_fragment)),
+                Ref::Committed(id) => fragments.get(&id).map_or(Ref::Committed(id), |token| Ref::Local(*token)),
+            }
+        };
+        let field = |reference: &mut FieldRef| {
+            *reference = match *reference {
+                Ref::Local(token) => Ref::Local(Token(token.0 + next_field)),
+                Ref::Committed(id) => fields.get(&id).map_or(Ref::Committed(id), |token| Ref::Local(*token)),
+            }
+        };
+        for action in &mut step.actions {
+            match action {
+                Action::AddFragment(add) => add.token = Token(add.token.0 + next_fragment),
+                Action::AddDataFile(add) => {
+                    fragment(&mut add.fragment);
+                    add.fields.iter_mut().for_each(field);
+                }
+                Action::RemoveFragment(remove) => fragment(&mut remove.fragment),
+                Action::SetDeletionFile(set) => fragment(&mut set.fragment),
+                Action::ChangeOfAddress(change) => change.sources.iter_mut().chain(&mut change.targets).for_each(fragment),
+                Action::AddField(add) => {
+                    add.token = Token(add.token.0 + next_field);
+                    if let Some(parent) = &mut add.parent {
+                        field(parent);
+                    }
+                }
+            }
+        }
+        step
+    }
+
+    pub(super) fn into_staged(self) -> StagedStatement {
+        let objects = objects(self.transaction.actions());
+        StagedStatement { log: self.log, staged: Staged { transaction: self.transaction, maps: self.maps, objects } }
+    }
+}
+
+/// The version that a transaction would make of its base, under ids that may come out otherwise.
+async fn preview(log: &VersionLog, base: &Version, transaction: &Transaction, maps: &[Arc<AddressMap>]) -> Result<(Version, Minted)> {
+    let broken = |reason: String| Error::internal(format!("the open transaction on table '{}': {reason}", log.table()));
+    let fragments = &base.snapshot.fragments;
+    let rebase = Rebase::new(transaction.clone(), maps).map_err(|c| broken(c.coordinate))?;
+    let rebased = rebase.finish(|id| fragments.get(id).is_some()).map_err(|c| broken(c.coordinate))?;
+    let mut present = BTreeMap::new();
+    for id in rebase::vectors_needed(&rebased) {
+        if let Some(fragment) = fragments.get(id) {
+            present.insert(id, (*log.deleted_rows(fragment).await?).clone());
+        }
+    }
+    let settled = rebase::settle(rebased, present);
+    let (snapshot, minted) =
+        apply::apply(&base.snapshot, &settled, base.snapshot.version + 1).map_err(|e| broken(e.to_string()))?;
+    Ok((Version { snapshot, transactions: vec![], time_ms: base.time_ms, writer: base.writer.clone() }, minted))
+}
+
+/// The objects that actions name, and that nothing else does while they are staged.
+pub fn objects<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<ObjectName> {
+    let path = |action: &'a Action| match action {
+        Action::AddDataFile(add) => Some(add.file.path.as_str()),
+        Action::ChangeOfAddress(change) => match &change.map {
+            MapLocation::Object { path, .. } => Some(path.as_str()),
+            MapLocation::Inline(_) => None,
+        },
+        Action::AddFragment(_) | Action::RemoveFragment(_) | Action::SetDeletionFile(_) | Action::AddField(_) => None,
+    };
+    actions.filter_map(path).filter_map(|path| ObjectName::parse(path).ok()).collect()
+}

@@ -1,0 +1,276 @@
+//! `WriteExec`: each partition of a plan is written to fragments of its own, and the addresses it carries are marked.
+//!
+//! Goes in: rows in the layout of [`RowChanges`]. Comes out: one description of what was staged for each partition that
+//! had rows.
+//! Always holds: rows stream through, what is held is one row group and bitmaps of addresses; on an error the files
+//! of this partition are removed.
+
+use super::marks::Marks;
+use super::parts;
+use super::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, RowChanges};
+use super::writer::{FragmentWriter, NewFragment, discard};
+use crate::error::{Error, Result};
+use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
+use crate::store::Store;
+use crate::table::schema::TableSchema;
+use crate::txn::action::{Action, AddDataFile, AddFragment};
+use crate::txn::composite::{RowCounts, Step};
+use crate::txn::refs::{Ref, Token};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::{Int32Type, Int64Type, UInt32Type};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result as EngineResult};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, EvaluationType, SchedulingType};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use futures::StreamExt;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where and what a statement writes.
+#[derive(Debug, Clone)]
+pub struct WriteSpec {
+    /// The table's name.
+    pub table: String,
+    /// Its folder.
+    pub store: Store,
+    /// Its schema.
+    pub schema: Arc<TableSchema>,
+    /// The statement.
+    pub changes: RowChanges,
+    /// The size of a new fragment.
+    pub rows_per_fragment: u32,
+}
+
+/// Writes rows and marks addresses, partition by partition.
+#[derive(Debug)]
+pub struct WriteExec {
+    input: Arc<dyn ExecutionPlan>,
+    spec: Arc<WriteSpec>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl WriteExec {
+    /// Writes what `input` yields.
+    pub fn new(input: Arc<dyn ExecutionPlan>, spec: Arc<WriteSpec>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(parts::PART_SCHEMA.clone()),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative)
+        .with_evaluation_type(EvaluationType::Eager);
+        WriteExec { input, spec, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+    }
+}
+
+impl DisplayAs for WriteExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "WriteExec: table={}, rows={}", self.spec.table, self.spec.changes.operation())
+    }
+}
+
+impl ExecutionPlan for WriteExec {
+    fn name(&self) -> &str {
+        "WriteExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        // Splitting a few rows over partitions only makes more and smaller fragments.
+        vec![false]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> EngineResult<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(WriteExec::new(input, self.spec.clone()))),
+            _ => Err(DataFusionError::Internal("WriteExec has one input".into())),
+        }
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
+    ) -> EngineResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context)?;
+        let writing = Writing::new(self.spec.clone(), &self.metrics, partition);
+        let stream = futures::stream::once(writing.run(input)).filter_map(|part| async move {
+            match part {
+                Ok(Some(step)) => Some(parts::to_batch(&step).map_err(DataFusionError::from)),
+                Ok(None) => None,
+                Err(error) => Some(Err(error.into())),
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(parts::PART_SCHEMA.clone(), stream.boxed())))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// One partition at work.
+struct Writing {
+    spec: Arc<WriteSpec>,
+    marks: Marks,
+    counts: RowCounts,
+    rows_found: Count,
+    rows_written: Count,
+    bytes_written: Count,
+    write_time: Time,
+}
+
+impl Writing {
+    fn new(spec: Arc<WriteSpec>, metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        Writing {
+            spec,
+            marks: Marks::default(),
+            counts: RowCounts::default(),
+            rows_found: MetricBuilder::new(metrics).counter("rows_found", partition),
+            rows_written: MetricBuilder::new(metrics).counter("rows_written", partition),
+            bytes_written: MetricBuilder::new(metrics).counter("bytes_written", partition),
+            write_time: MetricBuilder::new(metrics).subset_time("write_time", partition),
+        }
+    }
+
+    /// Writes everything; `None` if there was nothing.
+    async fn run(mut self, mut input: SendableRecordBatchStream) -> Result<Option<Step>> {
+        let spec = self.spec.clone();
+        let mut writer = FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment);
+        loop {
+            let written = match input.next().await {
+                None => break,
+                Some(Ok(batch)) => self.batch(&mut writer, &batch).await,
+                Some(Err(error)) => Err(error.into()),
+            };
+            if let Err(error) = written {
+                writer.abort().await;
+                return Err(error);
+            }
+        }
+        let fragments = writer.finish().await?;
+        let rows: u64 = fragments.iter().map(|fragment| u64::from(fragment.physical_rows)).sum();
+        if rows != self.counts.inserted + self.counts.updated {
+            discard(&spec.store, &fragments).await;
+            return Err(Error::internal(format!("{rows} rows were written to table '{}', not as many as changed", spec.table)));
+        }
+        self.bytes_written.add(fragments.iter().map(|fragment| fragment.file.size_bytes as usize).sum());
+        let mut actions = self.marks.into_actions();
+        for (token, fragment) in (0..).zip(fragments) {
+            actions.extend(add(Token(token), fragment, true));
+        }
+        if actions.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Step { actions, counts: self.counts, ..Step::default() }))
+    }
+
+    async fn batch(&mut self, writer: &mut FragmentWriter, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.rows_found.add(batch.num_rows());
+        let rows = match self.spec.changes {
+            RowChanges::Insert => {
+                self.counts.inserted += batch.num_rows() as u64;
+                Some(batch.clone())
+            }
+            RowChanges::Delete => {
+                self.mark_all(batch, false)?;
+                None
+            }
+            RowChanges::Update => {
+                self.mark_all(batch, true)?;
+                Some(batch.clone())
+            }
+            RowChanges::Merge => Some(self.merge(batch)?),
+        };
+        if let Some(rows) = rows.filter(|rows| rows.num_rows() > 0) {
+            let columns: Vec<usize> = (0..self.spec.changes.row_columns(self.spec.schema.columns().count())).collect();
+            let rows = rows.project(&columns).map_err(|e| Error::internal(format!("rows to write: {e}")))?;
+            let timer = self.write_time.timer();
+            writer.write(&rows).await?;
+            timer.done();
+            self.rows_written.add(rows.num_rows());
+        }
+        Ok(())
+    }
+
+    /// Marks every row of a DELETE or an UPDATE.
+    fn mark_all(&mut self, batch: &RecordBatch, replaced: bool) -> Result<()> {
+        let (fragments, offsets) = (column(batch, FRAGMENT_COLUMN)?, column(batch, OFFSET_COLUMN)?);
+        let (fragments, offsets) = (fragments.as_primitive::<UInt32Type>(), offsets.as_primitive::<Int64Type>());
+        for at in 0..batch.num_rows() {
+            let new = self.marks.mark(fragments, offsets, at, replaced).map_err(|e| e.into_error(&self.spec.table, self.statement()))?;
+            match replaced {
+                true => self.counts.updated += 1,
+                false => self.counts.deleted += u64::from(new),
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the rows of a MERGE that go or get new values; returns the rows to be written.
+    fn merge(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let (fragments, offsets) = (column(batch, FRAGMENT_COLUMN)?, column(batch, OFFSET_COLUMN)?);
+        let (fragments, offsets) = (fragments.as_primitive::<UInt32Type>(), offsets.as_primitive::<Int64Type>());
+        let actions: &Int32Array = column(batch, ACTION_COLUMN)?.as_primitive::<Int32Type>();
+        for at in 0..batch.num_rows() {
+            let statement = self.statement();
+            let mut mark = |replaced| {
+                self.marks.mark(fragments, offsets, at, replaced).map_err(|e| e.into_error(&self.spec.table, statement))
+            };
+            match actions.value(at) {
+                ACTION_INSERT => self.counts.inserted += 1,
+                ACTION_UPDATE => {
+                    mark(true)?;
+                    self.counts.updated += 1;
+                }
+                ACTION_DELETE => self.counts.deleted += u64::from(mark(false)?),
+                other => return Err(Error::internal(format!("a row of MERGE has the action {other}"))),
+            }
+        }
+        let keep: BooleanArray = actions.iter().map(|action| Some(action != Some(ACTION_DELETE))).collect();
+        filter_record_batch(batch, &keep).map_err(|e| Error::internal(format!("rows of MERGE: {e}")))
+    }
+
+    fn statement(&self) -> &'static str {
+        self.spec.changes.operation()
+    }
+}
+
+/// The actions that add a fragment and its file.
+pub(super) fn add(token: Token, fragment: NewFragment, data_change: bool) -> [Action; 2] {
+    let mut file = fragment.file;
+    let fields = file.columns.iter_mut().filter_map(|column| column.field.take().map(Ref::Committed)).collect();
+    [
+        Action::AddFragment(AddFragment { token, physical_rows: fragment.physical_rows, data_change }),
+        Action::AddDataFile(AddDataFile { fragment: Ref::Local(token), file, fields, data_change }),
+    ]
+}
+
+/// A column that the planner has put there.
+pub(super) fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
+    batch.column_by_name(name).ok_or_else(|| Error::internal(format!("the plan yields no column {name}")))
+}

@@ -1,0 +1,213 @@
+//! The fragment writer: batches of rows become Parquet files, one to a fragment.
+//!
+//! Goes in: batches in the table's column order. Comes out: fragments that are on disk and that nothing names.
+//! Always holds: row k that goes in is row k of the fragments in their order; files carry field ids, and a checksum of
+//! each of their blocks is known when they are done.
+
+use crate::error::{Error, Result};
+use crate::scan::statistics;
+use crate::store::{ObjectName, ObjectWriter, Store};
+use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
+use crate::table::row_address::MAX_ROWS_PER_FRAGMENT;
+use crate::table::schema::TableSchema;
+use bytes::Bytes;
+use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type, SchemaRef};
+use datafusion::parquet::arrow::AsyncArrowWriter;
+use datafusion::parquet::arrow::async_writer::AsyncFileWriter;
+use datafusion::parquet::basic::{Compression, ZstdLevel};
+use datafusion::parquet::errors::{ParquetError, Result as ParquetResult};
+use datafusion::parquet::file::properties::WriterProperties;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+
+/// Rows of a row group.
+pub const ROWS_PER_ROW_GROUP: usize = 256 * 1024;
+/// Rows of a fragment, unless a setting says otherwise.
+pub const ROWS_PER_FRAGMENT: u32 = 1024 * 1024;
+
+/// A fragment that is on disk and that nothing names yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewFragment {
+    /// How many rows it has.
+    pub physical_rows: u32,
+    /// The file that holds its columns, each named by the field id of the schema that was written.
+    pub file: DataFile,
+}
+
+/// Writes rows to fragments.
+pub struct FragmentWriter {
+    store: Store,
+    table: String,
+    schema: Arc<TableSchema>,
+    arrow: SchemaRef,
+    rows_per_fragment: u32,
+    open: Option<OpenFile>,
+    done: Vec<NewFragment>,
+}
+
+struct OpenFile {
+    name: ObjectName,
+    writer: AsyncArrowWriter<Sink>,
+    rows: u32,
+    /// Whether a NaN was seen, by column.
+    nan: Vec<bool>,
+}
+
+impl FragmentWriter {
+    /// A writer of fragments of a table of that schema.
+    pub fn new(store: Store, table: String, schema: Arc<TableSchema>, rows_per_fragment: u32) -> Self {
+        let arrow = schema.to_arrow();
+        let rows_per_fragment = rows_per_fragment.clamp(1, MAX_ROWS_PER_FRAGMENT as u32);
+        FragmentWriter { store, table, schema, arrow, rows_per_fragment, open: None, done: Vec::new() }
+    }
+
+    /// Writes rows. The columns must be the table's, in order; NULLs are refused where the table refuses them.
+    pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = self.conform(batch)?;
+        let mut from = 0;
+        while from < batch.num_rows() {
+            let rows_per_fragment = self.rows_per_fragment;
+            let open = match &mut self.open {
+                Some(open) => open,
+                None => self.open.insert(OpenFile::create(&self.store, &self.arrow)?),
+            };
+            let length = (batch.num_rows() - from).min((rows_per_fragment - open.rows) as usize);
+            let piece = batch.slice(from, length);
+            for (nan, column) in open.nan.iter_mut().zip(piece.columns()) {
+                *nan = *nan || has_nan(column.as_ref());
+            }
+            open.writer.write(&piece).await?;
+            open.rows += length as u32;
+            from += length;
+            if open.rows == rows_per_fragment {
+                self.close().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the fragment that is open.
+    async fn close(&mut self) -> Result<()> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let footer = match open.writer.finish().await {
+            Ok(footer) => footer,
+            Err(error) => {
+                open.writer.into_inner().abort().await;
+                return Err(error.into());
+            }
+        };
+        let written = open.writer.into_inner().0.finish().await?;
+        let columns = self.schema.columns().zip(self.arrow.fields()).enumerate().map(|(at, (field, arrow))| FileColumn {
+            field: Some(field.id),
+            stats: statistics::from_parquet(&footer, at, arrow.data_type(), open.nan.get(at) == Some(&true)),
+        });
+        let file = DataFile {
+            path: open.name.as_str().to_owned(),
+            base: None,
+            size_bytes: written.size_bytes,
+            checksum: Arc::new(BlockChecksums { block_bytes: written.block_bytes, crc32c: written.crc32c }),
+            row_groups: footer.row_groups().iter().map(|group| group.num_rows() as u32).collect(),
+            columns: columns.collect(),
+        };
+        self.done.push(NewFragment { physical_rows: open.rows, file });
+        Ok(())
+    }
+
+    /// Ends the last fragment and gives all of them, in order.
+    pub async fn finish(mut self) -> Result<Vec<NewFragment>> {
+        match self.close().await {
+            Ok(()) => Ok(self.done),
+            Err(error) => {
+                self.abort().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes what was written. Best effort.
+    pub async fn abort(self) {
+        if let Some(open) = self.open {
+            open.writer.into_inner().abort().await;
+        }
+        discard(&self.store, &self.done).await;
+    }
+
+    /// The batch under the table's own schema: names and metadata are the table's, NULLs only where they may be.
+    fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        for (field, column) in self.arrow.fields().iter().zip(batch.columns()) {
+            if !field.is_nullable() && column.logical_null_count() > 0 {
+                return Err(Error::NotNull { table: self.table.clone(), column: field.name().clone() });
+            }
+        }
+        let columns = self.arrow.fields().iter().zip(batch.columns()).map(|(field, column)| relabel(column, field.data_type()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        RecordBatch::try_new(self.arrow.clone(), columns)
+            .map_err(|e| Error::internal(format!("rows for table '{}' do not fit its schema: {e}", self.table)))
+    }
+}
+
+/// The same values under a type that differs at most in the names and metadata of nested fields.
+fn relabel(column: &Arc<dyn Array>, data_type: &DataType) -> Result<Arc<dyn Array>> {
+    if column.data_type() == data_type {
+        return Ok(column.clone());
+    }
+    datafusion::arrow::compute::cast(column, data_type).map_err(|e| Error::internal(format!("a column does not fit its type: {e}")))
+}
+
+fn has_nan(column: &dyn Array) -> bool {
+    match column.data_type() {
+        DataType::Float64 => column.as_primitive::<Float64Type>().values().iter().any(|value| value.is_nan()),
+        DataType::Float32 => column.as_primitive::<Float32Type>().values().iter().any(|value| value.is_nan()),
+        DataType::Float16 => column.as_primitive::<Float16Type>().values().iter().any(|value| value.is_nan()),
+        _ => false,
+    }
+}
+
+/// Removes fragments that will not be named. Best effort.
+pub async fn discard(store: &Store, fragments: &[NewFragment]) {
+    for fragment in fragments {
+        if let Ok(name) = ObjectName::parse(&fragment.file.path)
+            && let Err(error) = store.delete(&name).await
+        {
+            tracing::warn!(%error, object = name.as_str(), "could not remove a staged file");
+        }
+    }
+}
+
+impl OpenFile {
+    fn create(store: &Store, arrow: &SchemaRef) -> Result<Self> {
+        let name = ObjectName::new_data();
+        let zstd = ZstdLevel::try_new(1).map_err(|e| Error::internal(format!("zstd level: {e}")))?;
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("amend ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_compression(Compression::ZSTD(zstd))
+            .set_max_row_group_row_count(Some(ROWS_PER_ROW_GROUP))
+            .build();
+        let writer = AsyncArrowWriter::try_new(Sink(store.writer(&name)), arrow.clone(), Some(properties))?;
+        Ok(OpenFile { name, writer, rows: 0, nan: vec![false; arrow.fields().len()] })
+    }
+}
+
+/// Parquet's view of an object that is being written.
+struct Sink(ObjectWriter);
+
+impl Sink {
+    async fn abort(self) {
+        if let Err(error) = self.0.abort().await {
+            tracing::warn!(%error, "could not remove a file that was not finished");
+        }
+    }
+}
+
+impl AsyncFileWriter for Sink {
+    fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, ParquetResult<()>> {
+        self.0.write(bytes).map(|result| result.map_err(|e| ParquetError::External(Box::new(e)))).boxed()
+    }
+
+    fn complete(&mut self) -> BoxFuture<'_, ParquetResult<()>> {
+        // The object is finished by its owner, who wants its checksums.
+        futures::future::ready(Ok(())).boxed()
+    }
+}
