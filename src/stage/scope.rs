@@ -11,8 +11,10 @@ use crate::commit::Staged;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::scan::pin::ReadView;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{CommitFacts, RowCounts, Step};
+use async_trait::async_trait;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the statements of a session share.
@@ -136,8 +138,11 @@ impl SessionScope {
         }
     }
 
-    /// The version of a table that a statement reads.
-    pub async fn view(&self, log: &VersionLog) -> Result<Arc<Version>> {
+}
+
+#[async_trait]
+impl ReadView for SessionScope {
+    async fn view(&self, log: &VersionLog) -> Result<Arc<Version>> {
         let key = log.store().label().to_owned();
         match &self.state().transaction {
             None => {}
@@ -153,7 +158,9 @@ impl SessionScope {
             Some(transaction) => Ok(transaction.views.entry(key).or_insert(newest).clone()),
         }
     }
+}
 
+impl SessionScope {
     /// Adds a statement's changes to the open transaction.
     pub(super) async fn append(&self, log: &Arc<VersionLog>, base: &Arc<Version>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<()> {
         let held = self.state().transaction.as_ref().and_then(|transaction| transaction.target.clone());

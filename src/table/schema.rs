@@ -141,9 +141,20 @@ impl TableSchema {
         Arc::new(ArrowSchema::new(fields))
     }
 
-    /// The Arrow field of one field and its parts.
+    /// The Arrow schema without ids: what queries see. (Ids in the metadata of columns would make columns of two tables
+    /// differ that are alike.)
+    pub fn to_plain_arrow(&self) -> SchemaRef {
+        let fields: Fields = self.columns().map(|field| self.arrow_field_with(field, false)).collect();
+        Arc::new(ArrowSchema::new(fields))
+    }
+
+    /// The Arrow field of one field and its parts, with ids.
     pub fn arrow_field(&self, field: &Field) -> FieldRef {
-        let mut parts = self.children(Some(field.id)).map(|part| self.arrow_field(part));
+        self.arrow_field_with(field, true)
+    }
+
+    fn arrow_field_with(&self, field: &Field, ids: bool) -> FieldRef {
+        let mut parts = self.children(Some(field.id)).map(|part| self.arrow_field_with(part, ids));
         let data_type = match &field.field_type {
             FieldType::Leaf(data_type) => data_type.clone(),
             FieldType::Struct => DataType::Struct(parts.collect()),
@@ -153,7 +164,9 @@ impl TableSchema {
             FieldType::Map { sorted } => parts.next().map_or(DataType::Null, |part| DataType::Map(part, *sorted)),
         };
         let mut metadata: HashMap<String, String> = field.metadata.clone().into_iter().collect();
-        metadata.insert(PARQUET_FIELD_ID.to_owned(), field.id.0.to_string());
+        if ids {
+            metadata.insert(PARQUET_FIELD_ID.to_owned(), field.id.0.to_string());
+        }
         Arc::new(ArrowField::new(&field.name, data_type, field.nullable).with_metadata(metadata))
     }
 }

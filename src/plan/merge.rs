@@ -1,0 +1,135 @@
+//! MERGE: the target joined with the source, and for each pair what the first clause that applies does.
+//!
+//! ```text
+//!   rows, address, action  <-  Filter(clause IS NOT NULL)  <-  clause = CASE WHEN .. THEN 0 WHEN .. THEN 1 .. END
+//!                                                          <-  Join(target + address, source + present)
+//! ```
+//!
+//! Always holds: a pair is matched where it has an address and a source row, never by a column being non-null; clauses are
+//! tried in their order; the join keeps unmatched rows only of the sides that a clause wants.
+
+use super::target::{Target, address_columns};
+use crate::error::Error;
+use crate::scan::provider::LakeTable;
+use crate::stage::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE};
+use datafusion::arrow::datatypes::Field;
+use datafusion::catalog::TableProvider;
+use datafusion::common::{Column, Result, ScalarValue, TableReference};
+use datafusion::logical_expr::dml::{MergeIntoAction, MergeIntoClause, MergeIntoClauseKind, MergeIntoOp};
+use datafusion::logical_expr::{Case, Expr, ExprSchemable, JoinType, LogicalPlan, LogicalPlanBuilder, lit};
+use std::sync::Arc;
+
+/// Whether there is a source row.
+const PRESENT_COLUMN: &str = "__amend_source";
+/// The number of the clause that applies.
+const CLAUSE_COLUMN: &str = "__amend_clause";
+
+/// The rows of a MERGE, their addresses and what is to be done with them.
+pub fn plan(target: &Target<'_>, name: &TableReference, source: &LogicalPlan, merge: &MergeIntoOp) -> Result<LogicalPlan> {
+    let wants = |kind| merge.clauses.iter().any(|clause| clause.kind.canonical() == kind);
+    let join_type = match (wants(MergeIntoClauseKind::NotMatchedByTarget), wants(MergeIntoClauseKind::NotMatchedBySource)) {
+        (false, false) => JoinType::Inner,
+        (true, false) => JoinType::Right,
+        (false, true) => JoinType::Left,
+        (true, true) => JoinType::Full,
+    };
+    let mut columns: Vec<Expr> = source.schema().columns().into_iter().map(Expr::Column).collect();
+    columns.push(lit(true).alias(PRESENT_COLUMN));
+    let source = LogicalPlanBuilder::from(source.clone()).project(columns)?.build()?;
+    let joined = LogicalPlanBuilder::scan(name.clone(), target.source(), None)?
+        .join_on(source, join_type, [merge.on.clone()])?
+        .build()?;
+
+    let [fragment, offset] = address_columns(joined.schema())?;
+    let present = Expr::Column(Column::from_name(PRESENT_COLUMN));
+    let mut when = Vec::with_capacity(merge.clauses.len());
+    for (number, clause) in (0..).zip(&merge.clauses) {
+        let kind = match clause.kind.canonical() {
+            MergeIntoClauseKind::NotMatchedByTarget | MergeIntoClauseKind::NotMatched => fragment.clone().is_null(),
+            MergeIntoClauseKind::NotMatchedBySource => present.clone().is_null(),
+            MergeIntoClauseKind::Matched => fragment.clone().is_not_null().and(present.clone().is_not_null()),
+        };
+        let applies = match &clause.predicate {
+            Some(predicate) => kind.and(predicate.clone()),
+            None => kind,
+        };
+        when.push((applies, lit(number)));
+    }
+    let clause = case(when, Expr::Literal(ScalarValue::Int32(None), None));
+    let mut columns: Vec<Expr> = joined.schema().columns().into_iter().map(Expr::Column).collect();
+    columns.push(clause.alias(CLAUSE_COLUMN));
+    let chosen = LogicalPlanBuilder::from(joined)
+        .project(columns)?
+        .filter(Expr::Column(Column::from_name(CLAUSE_COLUMN)).is_not_null())?
+        .build()?;
+
+    let mut exprs = Vec::new();
+    for (position, field) in target.table.schema().fields().iter().enumerate() {
+        exprs.push(new_value(&merge.clauses, position, field, name, &chosen)?.alias(field.name()));
+    }
+    exprs.push(fragment.alias(crate::scan::address::FRAGMENT_COLUMN));
+    exprs.push(offset.alias(crate::scan::address::OFFSET_COLUMN));
+    let actions = merge.clauses.iter().map(|clause| match clause.action {
+        MergeIntoAction::Update(_) => lit(ACTION_UPDATE),
+        MergeIntoAction::Insert { .. } => lit(ACTION_INSERT),
+        MergeIntoAction::Delete => lit(ACTION_DELETE),
+    });
+    exprs.push(by_clause(actions, Expr::Literal(ScalarValue::Int32(None), None)).alias(ACTION_COLUMN));
+    check_actions(&merge.clauses, target.table)?;
+    LogicalPlanBuilder::from(chosen).project(exprs)?.build()
+}
+
+/// The new value of a column, by the clause that applies.
+fn new_value(clauses: &[MergeIntoClause], position: usize, field: &Arc<Field>, name: &TableReference, input: &LogicalPlan) -> Result<Expr> {
+    let null = || ScalarValue::try_from(field.data_type()).map(|null| Expr::Literal(null, None));
+    let old = Expr::Column(Column::new(Some(name.clone()), field.name()));
+    let mut values = Vec::with_capacity(clauses.len());
+    for clause in clauses {
+        let value = match &clause.action {
+            MergeIntoAction::Update(assignments) => {
+                assignments.iter().find(|(column, _)| column == field.name()).map(|(_, value)| value.clone()).unwrap_or(old.clone())
+            }
+            MergeIntoAction::Insert { columns, values } => {
+                let at = if columns.is_empty() { Some(position) } else { columns.iter().position(|column| column == field.name()) };
+                match at.and_then(|at| values.get(at)) {
+                    Some(value) => value.clone(),
+                    None => null()?,
+                }
+            }
+            // The row goes; its values are not looked at.
+            MergeIntoAction::Delete => null()?,
+        };
+        values.push(value.cast_to(field.data_type(), input.schema())?);
+    }
+    Ok(by_clause(values, null()?))
+}
+
+/// The value that belongs to the clause that applies.
+fn by_clause(values: impl IntoIterator<Item = Expr>, otherwise: Expr) -> Expr {
+    let clause = Expr::Column(Column::from_name(CLAUSE_COLUMN));
+    let when = (0i32..).zip(values).map(|(number, value)| (clause.clone().eq(lit(number)), value)).collect();
+    case(when, otherwise)
+}
+
+fn case(when: Vec<(Expr, Expr)>, otherwise: Expr) -> Expr {
+    let when_then_expr = when.into_iter().map(|(when, then)| (Box::new(when), Box::new(then))).collect();
+    Expr::Case(Case { expr: None, when_then_expr, else_expr: Some(Box::new(otherwise)) })
+}
+
+/// Refuses actions that their kind of clause cannot have.
+fn check_actions(clauses: &[MergeIntoClause], table: &LakeTable) -> Result<()> {
+    for clause in clauses {
+        let fits = match (clause.kind.canonical(), &clause.action) {
+            (MergeIntoClauseKind::NotMatchedByTarget | MergeIntoClauseKind::NotMatched, MergeIntoAction::Insert { .. }) => true,
+            (MergeIntoClauseKind::NotMatchedByTarget | MergeIntoClauseKind::NotMatched, _) => false,
+            (_, MergeIntoAction::Insert { .. }) => false,
+            (_, MergeIntoAction::Update(_) | MergeIntoAction::Delete) => true,
+        };
+        if !fits {
+            let reason = format!("MERGE INTO '{}': WHEN NOT MATCHED can only INSERT, the other clauses cannot", table.log().table());
+            return Err(Error::invalid(reason).into());
+        }
+    }
+    Ok(())
+}
+

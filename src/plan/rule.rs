@@ -1,0 +1,148 @@
+//! The analyzer rule: pins the tables of a statement, and rewrites the statement if it changes one.
+
+use super::merge;
+use super::sink::RowSink;
+use super::target::{Target, address_columns};
+use crate::error::Error;
+use crate::scan::pin::Pin;
+use crate::scan::provider::{Access, LakeTable};
+use crate::stage::row_changes::RowChanges;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{Column, Result, TableReference};
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::logical_expr::dml::{DmlStatement, InsertOp, WriteOp};
+use datafusion::logical_expr::logical_plan::{Projection, TableScan};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
+
+/// Plans statements on amend's tables.
+#[derive(Debug, Default)]
+pub struct AmendRule;
+
+impl AnalyzerRule for AmendRule {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut pins = Pins::default();
+        plan.transform_down_with_subqueries(|node| match node {
+            LogicalPlan::Dml(dml) => match lake_table(&dml.target) {
+                Some(table) => {
+                    let rewritten = rewrite(&dml, &table, &mut pins)?;
+                    Ok(Transformed::yes(rewritten))
+                }
+                None => Ok(Transformed::no(LogicalPlan::Dml(dml))),
+            },
+            LogicalPlan::TableScan(scan) => match lake_table(&scan.source) {
+                Some(table) => {
+                    let pin = pins.of(&table);
+                    let source = provider_as_source(Arc::new(table.pinned(pin, Access::Rows)));
+                    Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source, ..scan })))
+                }
+                None => Ok(Transformed::no(LogicalPlan::TableScan(scan))),
+            },
+            other => Ok(Transformed::no(other)),
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "amend"
+    }
+}
+
+/// The pins of one statement, one for each table and version.
+#[derive(Default)]
+struct Pins(Vec<Arc<Pin>>);
+
+impl Pins {
+    fn of(&mut self, table: &LakeTable) -> Arc<Pin> {
+        if let Some(pin) = self.0.iter().find(|pin| Arc::ptr_eq(pin.log(), table.log()) && pin.at() == table.at()) {
+            return pin.clone();
+        }
+        let pin = table.pin();
+        self.0.push(pin.clone());
+        pin
+    }
+}
+
+fn lake_table(source: &Arc<dyn datafusion::logical_expr::TableSource>) -> Option<LakeTable> {
+    source_as_provider(source).ok()?.downcast_ref::<LakeTable>().cloned()
+}
+
+/// The statement as an INSERT into a sink.
+fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<LogicalPlan> {
+    let name = table.log().table();
+    if table.at().is_some() {
+        return Err(Error::invalid(format!("an old version of table '{name}' cannot be changed")).into());
+    }
+    let pin = pins.of(table);
+    let target = |access, statement| Target { table, pin: &pin, access, statement };
+    let (changes, input) = match &dml.op {
+        WriteOp::Insert(InsertOp::Append) => (RowChanges::Insert, dml.input.as_ref().clone()),
+        WriteOp::Insert(InsertOp::Overwrite) => {
+            return Err(Error::unsupported("INSERT OVERWRITE", Some("say TRUNCATE TABLE and INSERT INTO in one transaction")).into());
+        }
+        WriteOp::Insert(InsertOp::Replace) => {
+            return Err(Error::unsupported("REPLACE INTO", Some("use MERGE INTO")).into());
+        }
+        WriteOp::Delete => {
+            let input = target(Access::Addresses, "DELETE").with_address(&dml.input)?;
+            (RowChanges::Delete, only_address(input)?)
+        }
+        WriteOp::Truncate => {
+            let source = target(Access::Addresses, "TRUNCATE").source();
+            let scan = LogicalPlanBuilder::scan(dml.table_name.clone(), source, None)?.build()?;
+            (RowChanges::Delete, only_address(scan)?)
+        }
+        WriteOp::Update => {
+            let input = target(Access::AddressesAndRows, "UPDATE").with_address(&dml.input)?;
+            (RowChanges::Update, rows_and_address(input, table)?)
+        }
+        WriteOp::MergeInto(merge) => {
+            let input = merge::plan(&target(Access::AddressesAndRows, "MERGE"), &dml.table_name, &dml.input, merge)?;
+            (RowChanges::Merge, input)
+        }
+        other => return Err(Error::unsupported(format!("{other} on table '{name}'"), None).into()),
+    };
+    let schema = Arc::new(input.schema().as_arrow().clone());
+    let sink = RowSink { pin: pin.clone(), changes, schema, original: LogicalPlan::Dml(dml.clone()) };
+    let sink_name = TableReference::bare(format!("{}_of_{name}", changes.operation().to_lowercase()));
+    Ok(LogicalPlan::Dml(DmlStatement::new(
+        sink_name,
+        provider_as_source(Arc::new(sink)),
+        WriteOp::Insert(InsertOp::Append),
+        Arc::new(input),
+    )))
+}
+
+/// The addresses alone, under their bare names.
+fn only_address(input: LogicalPlan) -> Result<LogicalPlan> {
+    let address = address_columns(input.schema())?.map(bare);
+    Ok(LogicalPlan::Projection(Projection::try_new(address.to_vec(), Arc::new(input))?))
+}
+
+/// The new rows in the table's column order and types, then their addresses.
+fn rows_and_address(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
+    use datafusion::logical_expr::ExprSchemable;
+    let planned = datafusion::catalog::TableProvider::schema(table);
+    let mut exprs = Vec::with_capacity(planned.fields().len() + 2);
+    for (field, (qualifier, found)) in planned.fields().iter().zip(input.schema().iter()) {
+        if found.name() != field.name() {
+            return Err(Error::internal(format!("UPDATE yields '{}' for column '{}'", found.name(), field.name())).into());
+        }
+        let column = Expr::Column(Column::new(qualifier.cloned(), found.name()));
+        exprs.push(column.cast_to(field.data_type(), input.schema())?.alias(field.name()));
+    }
+    exprs.extend(address_columns(input.schema())?.map(bare));
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
+}
+
+fn bare(column: Expr) -> Expr {
+    match &column {
+        Expr::Column(named) => {
+            let name = named.name.clone();
+            column.alias(name)
+        }
+        _ => column,
+    }
+}

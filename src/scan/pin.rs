@@ -1,0 +1,78 @@
+//! Pins: which version of a table a statement reads.
+//!
+//! A provider is a handle on a table, not on a version of it: views and prepared statements keep providers for long. The
+//! planner gives all scans of one statement the same pin, and the pin finds its version when the first of them is
+//! planned, so that a statement reads one version of each table.
+
+use crate::error::{Error, Result};
+use crate::manifest::log::VersionLog;
+use crate::manifest::version::Version;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// What decides which version a session reads: its transaction, if it has one open. An extension of the session's
+/// configuration.
+pub struct SessionView(pub Arc<dyn ReadView>);
+
+/// Decides which version of a table is read.
+#[async_trait]
+pub trait ReadView: Send + Sync {
+    /// The version of a table that is read now.
+    async fn view(&self, log: &VersionLog) -> Result<Arc<Version>>;
+}
+
+/// The version of a table that one statement reads.
+pub struct Pin {
+    log: Arc<VersionLog>,
+    /// A version that was asked for; `None` for the newest.
+    at: Option<u64>,
+    /// The version whose schema the statement was planned with.
+    planned: Arc<Version>,
+    version: OnceCell<Arc<Version>>,
+}
+
+impl Pin {
+    /// A pin of the newest version, or of `at`. The statement is planned with the schema of `planned`.
+    pub fn new(log: Arc<VersionLog>, at: Option<u64>, planned: Arc<Version>) -> Self {
+        Pin { log, at, planned, version: OnceCell::new() }
+    }
+
+    /// The versions of the table.
+    pub fn log(&self) -> &Arc<VersionLog> {
+        &self.log
+    }
+
+    /// The version that was asked for, if one was.
+    pub fn at(&self) -> Option<u64> {
+        self.at
+    }
+
+    /// The version, found on the first call. Its schema is the one that was planned with, or this is an error.
+    pub async fn resolve(&self, session: &dyn Session) -> Result<Arc<Version>> {
+        let version = self.version.get_or_try_init(|| async {
+            match (self.at, session.config().get_extension::<SessionView>()) {
+                (Some(number), _) => self.log.read(number).await,
+                (None, Some(view)) => view.0.view(&self.log).await,
+                (None, None) => self.log.newest().await,
+            }
+        });
+        let version = version.await?;
+        if version.snapshot.schema != self.planned.snapshot.schema {
+            return Err(Error::SchemaChanged {
+                table: self.log.table().to_owned(),
+                planned: self.planned.snapshot.version,
+                found: version.snapshot.version,
+            });
+        }
+        Ok(version.clone())
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pin").field("table", &self.log.table()).field("at", &self.at).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,205 @@
+//! What DataFusion sees of a table: [`LakeTable`], which name resolution finds, and [`PinnedTable`], which a statement
+//! reads.
+//!
+//! `LakeTable` refuses to be written to by DataFusion's own hooks: they lose predicates (subqueries, `WHERE false`,
+//! `LIMIT`), and an empty list of filters means all rows. The analyzer rule of [`plan`](crate::plan) plans such
+//! statements before the hooks are reached.
+
+use super::address::scan_schema;
+use super::pin::Pin;
+use super::plan::{self, ScanRequest};
+use crate::error::Error;
+use crate::manifest::log::VersionLog;
+use crate::manifest::version::Version;
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::common::DFSchemaRef;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+
+/// A table, or one version of it.
+#[derive(Debug, Clone)]
+pub struct LakeTable {
+    log: Arc<VersionLog>,
+    at: Option<u64>,
+    planned: Arc<Version>,
+    schema: SchemaRef,
+}
+
+impl LakeTable {
+    /// The table as it is in `planned`; it is read at its newest version, or at `at`.
+    pub fn new(log: Arc<VersionLog>, at: Option<u64>, planned: Arc<Version>) -> Self {
+        let schema = planned.snapshot.schema.to_plain_arrow();
+        LakeTable { log, at, planned, schema }
+    }
+
+    /// The versions of the table.
+    pub fn log(&self) -> &Arc<VersionLog> {
+        &self.log
+    }
+
+    /// The version that was asked for by number or time.
+    pub fn at(&self) -> Option<u64> {
+        self.at
+    }
+
+    /// The version whose schema statements are planned with.
+    pub fn planned(&self) -> &Arc<Version> {
+        &self.planned
+    }
+
+    /// A pin for one statement.
+    pub fn pin(&self) -> Arc<Pin> {
+        Arc::new(Pin::new(self.log.clone(), self.at, self.planned.clone()))
+    }
+
+    /// The table as one statement reads it.
+    pub fn pinned(&self, pin: Arc<Pin>, access: Access) -> PinnedTable {
+        let schema = match access {
+            Access::Rows => self.schema.clone(),
+            Access::Addresses | Access::AddressesAndRows => scan_schema(self.schema.clone()).table_schema().clone(),
+        };
+        PinnedTable { pin, access, schema }
+    }
+
+    fn not_installed<T>(&self, statement: &str) -> Result<T> {
+        let what = format!("{statement} of table '{}' without amend's planner", self.log.table());
+        Err(Error::unsupported(what, Some("call amend::install on this SessionContext, or use amend::Session")).into())
+    }
+}
+
+#[async_trait]
+impl TableProvider for LakeTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.pinned(self.pin(), Access::Rows).scan(session, projection, filters, limit).await
+    }
+
+    async fn insert_into(&self, _: &dyn Session, _: Arc<dyn ExecutionPlan>, _: InsertOp) -> Result<Arc<dyn ExecutionPlan>> {
+        self.not_installed("INSERT")
+    }
+
+    async fn delete_from(&self, _: &dyn Session, _: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.not_installed("DELETE")
+    }
+
+    async fn update(&self, _: &dyn Session, _: Vec<(String, Expr)>, _: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.not_installed("UPDATE")
+    }
+
+    async fn truncate(&self, _: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        self.not_installed("TRUNCATE")
+    }
+
+    async fn merge_into(
+        &self,
+        _: &dyn Session,
+        _: Arc<dyn ExecutionPlan>,
+        _: DFSchemaRef,
+        _: Expr,
+        _: Vec<MergeIntoClause>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.not_installed("MERGE")
+    }
+}
+
+/// What a scan is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// A query: rows.
+    Rows,
+    /// A DELETE: addresses, and the columns of its predicate.
+    Addresses,
+    /// An UPDATE or MERGE: addresses and rows. Columns that are not in the predicate are read for the rows found only.
+    AddressesAndRows,
+}
+
+/// A table as one statement reads it.
+#[derive(Debug)]
+pub struct PinnedTable {
+    pin: Arc<Pin>,
+    access: Access,
+    schema: SchemaRef,
+}
+
+impl PinnedTable {
+    /// The version that is read.
+    pub fn pin(&self) -> &Arc<Pin> {
+        &self.pin
+    }
+}
+
+#[async_trait]
+impl TableProvider for PinnedTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let version = self.pin.resolve(session).await?;
+        let log = self.pin.log();
+        let schema = version.snapshot.schema.clone();
+        let mut fragments = Vec::with_capacity(version.snapshot.fragments.len());
+        for fragment in version.snapshot.fragments.iter() {
+            let deleted = match &fragment.deletions {
+                None => None,
+                Some(_) => Some(log.deleted_rows(fragment).await?),
+            };
+            fragments.push((fragment.clone(), deleted));
+        }
+        let predicate = conjunction(filters.iter().cloned()).map(|filter| {
+            let columns = DFSchema::try_from(scan_schema(schema.to_plain_arrow()).table_schema().as_ref().clone())?;
+            session.create_physical_expr(filter, &columns)
+        });
+        let width = self.schema.fields().len();
+        let request = ScanRequest {
+            store: log.store().clone(),
+            table: Arc::from(log.table()),
+            schema,
+            fragments,
+            projection: Some(projection.cloned().unwrap_or_else(|| (0..width).collect())),
+            predicate: predicate.transpose()?,
+            limit,
+            groups: None,
+            pushdown_filters: (self.access == Access::AddressesAndRows).then_some(true),
+            target_partitions: session.config().target_partitions(),
+        };
+        plan::plan(request, session)
+    }
+}
