@@ -8,7 +8,8 @@
 use super::invariants;
 use super::outcome::Committed;
 use super::place;
-use super::staged::Staged;
+use super::WRITER;
+use super::staged::{Staged, objects};
 use crate::error::{ConflictReport, Error, Result};
 use crate::manifest::encode;
 use crate::manifest::log::VersionLog;
@@ -27,12 +28,8 @@ const MAX_ATTEMPTS: u32 = 1000;
 const MAX_UNCLEAR_ANSWERS: u32 = 5;
 /// The longest pause between two attempts.
 const MAX_PAUSE: Duration = Duration::from_millis(50);
-/// Transactions of at most this many bytes stay in the manifest.
-const MAX_INLINE_TRANSACTION_BYTES: usize = 64 * 1024;
 /// Every so many versions the hint is written.
 const HINT_INTERVAL: u64 = 16;
-/// What this program calls itself in a manifest.
-const WRITER: &str = concat!("amend ", env!("CARGO_PKG_VERSION"));
 
 /// Commits a transaction on the newest version of its table, or says why it cannot be. `reran` is how many times its
 /// statement was run again before, for the record. Staged objects of a transaction that is not committed are removed.
@@ -77,9 +74,17 @@ impl<'a> Attempts<'a> {
     /// Runs, and removes the objects of a transaction that is in no version for certain.
     async fn finish(mut self) -> Result<Committed> {
         let outcome = self.run().await;
-        let landed = matches!(&outcome, Ok(committed) if committed.version.is_some());
-        if !landed && !self.doubtful {
-            self.staged.discard(self.log.store()).await;
+        let landed = outcome.as_ref().ok().filter(|committed| committed.version.is_some());
+        match landed.and_then(|committed| ours(&committed.newest, self.staged.transaction.id)) {
+            // Groups of a rewrite that were given up leave files that nothing names.
+            Some(committed) if committed.facts.groups_dropped > 0 => {
+                let named = objects(committed.transaction.actions());
+                let unnamed = self.staged.objects.iter().filter(|object| !named.contains(object)).cloned().collect();
+                Staged { objects: unnamed, ..self.staged.clone() }.discard(self.log.store()).await;
+            }
+            Some(_) => {}
+            None if self.doubtful => {}
+            None => self.staged.discard(self.log.store()).await,
         }
         outcome
     }
@@ -195,19 +200,19 @@ impl<'a> Attempts<'a> {
         }
         let committed = CommittedTransaction { transaction, minted, facts };
         let version = Version { snapshot: after, transactions: vec![committed], time_ms: env::now_ms(), writer: WRITER.to_owned() };
-        let transactions = encode::encode_transactions(&version.transactions);
-        let spilled = if transactions.len() > MAX_INLINE_TRANSACTION_BYTES {
+        let transactions = encode::encode_transactions(&version.transactions).map_err(|e| broken(e.to_string()))?;
+        let spilled = if transactions.needs_object() {
             let name = ObjectName::new_transaction();
-            let reference = encode::transactions_ref(name.as_str(), &transactions);
-            store.write(&name, transactions).await?;
+            let reference = transactions.reference(name.as_str());
+            store.write(&name, transactions.bytes).await?;
             placed.push(name);
             Some(reference)
         } else {
             None
         };
-        let bytes = encode::encode_manifest(&version, spilled.as_ref()).map_err(|e| broken(e.to_string()))?;
+        let manifest = encode::encode_manifest(&version, spilled.as_ref()).map_err(|e| broken(e.to_string()))?;
         let version = Arc::new(version);
-        match store.create(&ObjectName::version(number), bytes).await {
+        match store.create(&ObjectName::version(number), manifest.bytes).await {
             CreateAnswer::Created => self.created(version).await.map(Attempt::Landed),
             CreateAnswer::Exists => self.whose(number, None).await,
             CreateAnswer::Unclear(error) => self.whose(number, Some(error)).await,

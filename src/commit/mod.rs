@@ -25,3 +25,6 @@ pub mod staged;
 pub use attempt::publish;
 pub use outcome::Committed;
 pub use staged::Staged;
+
+/// What this program calls itself in what it publishes.
+const WRITER: &str = concat!("amend ", env!("CARGO_PKG_VERSION"));

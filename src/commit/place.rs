@@ -58,8 +58,9 @@ pub(super) async fn place_pages(store: &Store, fragments: &FragmentSet) -> Resul
             continue;
         }
         let name = ObjectName::new_page();
-        let (bytes, reference) = encode::encode_page(&page.fragments, name.as_str());
-        store.write(&name, bytes).await?;
+        let encoded = encode::encode_page(&page.fragments).map_err(|error| error.of(name.as_str()))?;
+        let reference = encoded.reference(name.as_str());
+        store.write(&name, encoded.bytes).await?;
         written.push(name);
         pages.push(Page { reference: Some(reference), fragments: page.fragments.clone() });
     }

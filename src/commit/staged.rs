@@ -1,6 +1,7 @@
 //! What a statement hands to the commit layer: a transaction, its maps, and the files that only it knows of.
 
 use crate::store::{ObjectName, Store};
+use crate::txn::action::{Action, MapLocation};
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::Transaction;
 use std::sync::Arc;
@@ -27,4 +28,17 @@ impl Staged {
             }
         }
     }
+}
+
+/// The objects that actions name, and that nothing else does while they are staged.
+pub fn objects<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<ObjectName> {
+    let path = |action: &'a Action| match action {
+        Action::AddDataFile(add) => Some(add.file.path.as_str()),
+        Action::ChangeOfAddress(change) => match &change.map {
+            MapLocation::Object { path, .. } => Some(path.as_str()),
+            MapLocation::Inline(_) => None,
+        },
+        Action::AddFragment(_) | Action::RemoveFragment(_) | Action::SetDeletionFile(_) | Action::AddField(_) => None,
+    };
+    actions.filter_map(path).filter_map(|path| ObjectName::parse(path).ok()).collect()
 }

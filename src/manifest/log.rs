@@ -5,8 +5,7 @@
 //!
 //! Always holds: what is damaged or missing is an error that names the table and the object; nothing is created here.
 
-use super::decode::{self, DecodeError, Transactions};
-use super::fragments::{FragmentSet, Page};
+use super::decode::{self, DEFAULT_LIMITS, DecodeError, Transactions};
 use super::version::Version;
 use crate::error::{Error, Result};
 use crate::store::{ObjectName, Store, checksum};
@@ -151,7 +150,7 @@ impl VersionLog {
         }
         let name = ObjectName::version(number);
         let Some(bytes) = self.store.read_if_present(&name).await? else { return Ok(None) };
-        let decoded = decode::decode_manifest(&bytes).map_err(|e| self.bad(name.as_str(), e))?;
+        let decoded = decode::decode_manifest(&bytes, &DEFAULT_LIMITS).map_err(|e| self.bad(name.as_str(), e))?;
         if decoded.version != number {
             return Err(Error::damaged(&self.table, name.as_str(), format!("it holds version {}", decoded.version)));
         }
@@ -162,21 +161,21 @@ impl VersionLog {
                 Some(fragments) => fragments,
                 None => {
                     let bytes = self.object(&reference.path).await?;
-                    let fragments = decode::decode_page(&bytes, reference).map_err(|e| self.bad(&reference.path, e))?;
+                    let fragments = decode::decode_page(&bytes, reference, &DEFAULT_LIMITS).map_err(|e| self.bad(&reference.path, e))?;
                     keep(&self.pages, reference.path.clone(), Arc::new(fragments))
                 }
             };
-            pages.push(Page { reference: Some(reference.clone()), fragments });
+            pages.push(fragments);
         }
-        let transactions = match &decoded.transactions {
-            Transactions::Inline(transactions) => transactions.clone(),
-            Transactions::Spilled(reference) => {
+        let spilled = match &decoded.transactions {
+            Transactions::Inline(_) => None,
+            Transactions::Object(reference) => {
                 let bytes = self.object(&reference.path).await?;
-                decode::decode_transactions(&bytes, reference).map_err(|e| self.bad(&reference.path, e))?
+                let spilled = decode::decode_transactions(&bytes, reference, &DEFAULT_LIMITS);
+                Some(spilled.map_err(|e| self.bad(&reference.path, e))?)
             }
         };
-        let fragments = FragmentSet::new(pages, decoded.tail.clone());
-        let version = decoded.into_version(fragments, transactions).map_err(|e| self.bad(name.as_str(), e))?;
+        let version = decoded.into_version(pages, spilled).map_err(|e| self.bad(name.as_str(), e))?;
         let version = Arc::new(version);
         self.remember(version.clone());
         Ok(Some(version))

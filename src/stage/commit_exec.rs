@@ -12,7 +12,7 @@
 
 use super::parts;
 use super::scope::{Done, SessionScope};
-use super::transaction::objects;
+use crate::commit::staged::objects;
 use crate::commit::{self, Committed, Staged};
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;

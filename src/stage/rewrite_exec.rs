@@ -1,7 +1,8 @@
-//! `RewriteExec`: each partition rewrites one group of fragments in order, and says where its rows went.
+//! `RewriteExec`: groups of fragments are rewritten in order, and for each it is said where its rows went.
 //!
 //! Goes in: partition i yields the live rows of group i, fragment after fragment, with their addresses. Comes out: for
-//! each group the actions `RemoveFragment`*, (`AddFragment`, `AddDataFile`)*, `ChangeOfAddress`.
+//! each group the actions (`AddFragment`, `AddDataFile`)*, `ChangeOfAddress`, `RemoveFragment`*. A partition of the output
+//! works on its groups one after another, so that what is held in memory does not grow with their number.
 //! Always holds: addresses ascend in the order of the group and none is one that was deleted; as many rows are written as
 //! the group has. Anything else is an error: a map that guesses would bring deleted rows back.
 
@@ -26,7 +27,7 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, EvaluationType, SchedulingType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub struct RewriteSpec {
     pub groups: Vec<RewriteGroup>,
     /// The size of a new fragment.
     pub rows_per_fragment: u32,
+    /// How many groups are worked on at a time.
+    pub concurrency: usize,
 }
 
 /// Fragments that are rewritten together, in the order in which they are read.
@@ -68,9 +71,10 @@ pub struct RewriteExec {
 impl RewriteExec {
     /// Rewrites what `input` yields, a group a partition.
     pub fn new(input: Arc<dyn ExecutionPlan>, spec: Arc<RewriteSpec>) -> Self {
+        let partitions = spec.concurrency.clamp(1, spec.groups.len().max(1));
         let properties = PlanProperties::new(
             EquivalenceProperties::new(parts::PART_SCHEMA.clone()),
-            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            Partitioning::UnknownPartitioning(partitions),
             EmissionType::Final,
             Boundedness::Bounded,
         )
@@ -120,15 +124,18 @@ impl ExecutionPlan for RewriteExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
-        let group = self.spec.groups.get(partition).cloned();
-        let group = group.ok_or_else(|| DataFusionError::Internal(format!("no group {partition} is to be rewritten")))?;
-        let input = self.input.execute(partition, context)?;
-        let spec = self.spec.clone();
+        let (spec, input) = (self.spec.clone(), self.input.clone());
         let rows_moved = MetricBuilder::new(&self.metrics).counter("rows_moved", partition);
-        let stream = futures::stream::once(async move {
-            let step = rewrite(spec, group, input).await?;
-            rows_moved.add(step.counts.moved as usize);
-            Ok(parts::to_batch(&step)?)
+        let partitions = self.properties.output_partitioning().partition_count();
+        let mine: Vec<(usize, RewriteGroup)> =
+            spec.groups.iter().cloned().enumerate().filter(|(group, _)| group % partitions == partition).collect();
+        let stream = futures::stream::iter(mine).then(move |(number, group)| {
+            let (spec, input, context, rows_moved) = (spec.clone(), input.clone(), context.clone(), rows_moved.clone());
+            async move {
+                let step = rewrite(spec, group, input.execute(number, context)?).await?;
+                rows_moved.add(step.counts.moved as usize);
+                Ok(parts::to_batch(&step)?)
+            }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(parts::PART_SCHEMA.clone(), stream.boxed())))
     }

@@ -8,15 +8,15 @@
 //! ```
 
 use super::scope::StagedStatement;
-use crate::commit::Staged;
+use crate::commit::staged::{Staged, objects};
 use crate::error::{Error, Result};
 use crate::manifest::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
-use crate::store::{ObjectName, env};
+use crate::store::env;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
-use crate::txn::action::{Action, MapLocation};
+use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{Step, Transaction, TransactionId};
 use crate::txn::rebase::{self, Rebase};
@@ -142,17 +142,4 @@ async fn preview(log: &VersionLog, base: &Version, transaction: &Transaction, ma
     let (snapshot, minted) =
         apply::apply(&base.snapshot, &settled, base.snapshot.version + 1).map_err(|e| broken(e.to_string()))?;
     Ok((Version { snapshot, transactions: vec![], time_ms: base.time_ms, writer: base.writer.clone() }, minted))
-}
-
-/// The objects that actions name, and that nothing else does while they are staged.
-pub fn objects<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<ObjectName> {
-    let path = |action: &'a Action| match action {
-        Action::AddDataFile(add) => Some(add.file.path.as_str()),
-        Action::ChangeOfAddress(change) => match &change.map {
-            MapLocation::Object { path, .. } => Some(path.as_str()),
-            MapLocation::Inline(_) => None,
-        },
-        Action::AddFragment(_) | Action::RemoveFragment(_) | Action::SetDeletionFile(_) | Action::AddField(_) => None,
-    };
-    actions.filter_map(path).filter_map(|path| ObjectName::parse(path).ok()).collect()
 }

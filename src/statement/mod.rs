@@ -1,6 +1,21 @@
-//! What the user said.
+//! What the user said: parse, bind, session, catalog.
+//!
+//! ```text
+//!   text ─ split ─ time_travel ─ parse ─┬─ our own verbs: BEGIN, COMMIT, OPTIMIZE, CREATE TABLE, ALTER TABLE, ...
+//!                                       └─ everything else: DataFusion's planner, with amend's rule installed
+//!   install   the same rule and tables for a host's own SessionContext
+//!   lake      a folder of tables, and the catalog that names them
+//! ```
 
+mod alter;
+mod catalog;
+mod create;
+mod delete;
+pub mod functions;
+pub mod install;
 pub mod lake;
 pub mod outcome;
+mod parse;
 pub mod session;
 pub mod split;
+mod time_travel;

@@ -1,0 +1,120 @@
+//! The catalog's versions: read, changed, and published like those of a table.
+//!
+//! A change is a function of the newest catalog; when another writer is first, it is applied again to theirs.
+
+use crate::error::{Error, Result};
+use crate::manifest::catalog::{Catalog, decode_catalog, encode_catalog};
+use crate::manifest::decode::{DEFAULT_LIMITS, DecodeError};
+use crate::store::{CreateAnswer, ObjectName, Store, env};
+use crate::txn::composite::TransactionId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What errors call the catalog.
+const CATALOG: &str = "catalog";
+/// The folder of its versions.
+const FOLDER: &str = "_catalog";
+/// How many versions a change tries.
+const MAX_ATTEMPTS: u32 = 200;
+/// How many unclear answers of the store in a row a change bears.
+const MAX_UNCLEAR_ANSWERS: u32 = 5;
+/// The longest pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_millis(50);
+
+/// The versions of a lake's catalog.
+#[derive(Debug)]
+pub struct CatalogLog {
+    store: Store,
+    known: Mutex<Arc<Catalog>>,
+}
+
+impl CatalogLog {
+    /// The catalog in a lake's folder.
+    pub fn new(store: Store) -> Self {
+        let nothing = Catalog { version: 0, tables: BTreeMap::new(), transaction: TransactionId(0), time_ms: 0, writer: String::new() };
+        CatalogLog { store, known: Mutex::new(Arc::new(nothing)) }
+    }
+
+    /// The newest version that was read so far; a lake that was not read yet looks empty.
+    pub fn known(&self) -> Arc<Catalog> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The newest version; an empty one if there is none.
+    pub async fn newest(&self) -> Result<Arc<Catalog>> {
+        let mut known = self.known();
+        if known.version == 0 {
+            match self.store.newest_version(FOLDER).await? {
+                None => return Ok(known),
+                Some(version) => known = self.read(version).await?.unwrap_or(known),
+            }
+        }
+        while let Some(next) = self.read(known.version + 1).await? {
+            known = next;
+        }
+        Ok(known)
+    }
+
+    async fn read(&self, version: u64) -> Result<Option<Arc<Catalog>>> {
+        let name = ObjectName::catalog_version(version);
+        let Some(bytes) = self.store.read_if_present(&name).await? else { return Ok(None) };
+        let catalog = decode_catalog(&bytes, &DEFAULT_LIMITS).map_err(|error| match error {
+            DecodeError::Damaged(reason) => Error::damaged(CATALOG, name.as_str(), reason),
+            DecodeError::Unknown(reason) => {
+                Error::UnknownFormat { table: CATALOG.into(), object: name.as_str().to_owned(), reason }
+            }
+        })?;
+        if catalog.version != version {
+            return Err(Error::damaged(CATALOG, name.as_str(), format!("it holds version {}", catalog.version)));
+        }
+        Ok(Some(self.remember(Arc::new(catalog))))
+    }
+
+    fn remember(&self, catalog: Arc<Catalog>) -> Arc<Catalog> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.version < catalog.version {
+            *known = catalog.clone();
+        }
+        catalog
+    }
+
+    /// Publishes a change. `change` is applied to a copy of the newest catalog, perhaps several times; its error ends
+    /// the attempt.
+    pub async fn change(&self, change: impl Fn(&mut Catalog) -> Result<()>) -> Result<Arc<Catalog>> {
+        let id = TransactionId(env::new_uuid().as_u128());
+        let mut unclear = 0;
+        for attempt in 0..MAX_ATTEMPTS {
+            let newest = self.newest().await?;
+            if newest.transaction == id {
+                return Ok(newest);
+            }
+            let mut next = newest.as_ref().clone();
+            change(&mut next)?;
+            next.version += 1;
+            next.transaction = id;
+            next.time_ms = env::now_ms();
+            next.writer = super::WRITER.to_owned();
+            let name = ObjectName::catalog_version(next.version);
+            let bytes = encode_catalog(&next).map_err(|error| error.of(name.as_str()))?;
+            let unclear_answer = match self.store.create(&name, bytes).await {
+                CreateAnswer::Created => return Ok(self.remember(Arc::new(next))),
+                CreateAnswer::Exists => None,
+                CreateAnswer::Unclear(error) => Some(error),
+            };
+            match (self.read(next.version).await?, unclear_answer) {
+                (Some(slot), _) if slot.transaction == id => return Ok(slot),
+                (Some(_), _) => unclear = 0,
+                (None, answer) => {
+                    unclear += 1;
+                    if unclear >= MAX_UNCLEAR_ANSWERS {
+                        let odd = || Error::internal("the store says that a catalog version exists, and does not have it");
+                        return Err(answer.unwrap_or_else(odd));
+                    }
+                }
+            }
+            tokio::time::sleep(env::jitter((Duration::from_millis(1) * 2u32.saturating_pow(attempt.min(8))).min(MAX_PAUSE))).await;
+        }
+        Err(Error::TooBusy { table: CATALOG.into(), attempts: MAX_ATTEMPTS })
+    }
+}

@@ -1,0 +1,54 @@
+//! Installing amend in a `SessionContext` that a host owns: no fork of DataFusion, no context of another type.
+
+use super::catalog::LakeSchema;
+use super::functions;
+use super::lake::Lake;
+use crate::error::{Error, Result};
+use crate::plan::options::AmendOptions;
+use crate::plan::rule::AmendRule;
+use datafusion::catalog::MemorySchemaProvider;
+use datafusion::common::Result as EngineResult;
+use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::planner::{RelationPlanner, RelationPlannerContext, RelationPlanning};
+use datafusion::sql::sqlparser::ast::TableFactor;
+use std::sync::Arc;
+
+/// Makes the tables of `lake` readable and writable in `ctx`: `ctx.sql("UPDATE ..")` works from then on, and so do
+/// INSERT, DELETE, MERGE, TRUNCATE, EXPLAIN, PREPARE and time travel by `"t@v12"`.
+///
+/// The tables appear in the context's default schema, beside what is there. Each statement commits by itself; for
+/// transactions, OPTIMIZE and DDL on the lake use [`Session`](crate::Session).
+pub fn install(ctx: &SessionContext, lake: &Lake) -> Result<()> {
+    let (catalog_name, schema_name) = {
+        let state = ctx.state_ref();
+        let mut state = state.write();
+        let options = state.config_mut().options_mut();
+        options.extensions.insert(AmendOptions::default());
+        (options.catalog.default_catalog.clone(), options.catalog.default_schema.clone())
+    };
+    let catalog = ctx
+        .catalog(&catalog_name)
+        .ok_or_else(|| Error::invalid(format!("the SessionContext has no catalog '{catalog_name}' to put a lake in")))?;
+    let others = catalog.schema(&schema_name).unwrap_or_else(|| Arc::new(MemorySchemaProvider::new()));
+    catalog.register_schema(&schema_name, Arc::new(LakeSchema::new(lake.clone(), others)))?;
+    ctx.add_analyzer_rule(Arc::new(AmendRule));
+    ctx.register_relation_planner(Arc::new(NoSilentVersions))?;
+    functions::register(ctx, lake);
+    Ok(())
+}
+
+/// Refuses `t VERSION AS OF n` where DataFusion would read the newest version and say nothing.
+#[derive(Debug)]
+struct NoSilentVersions;
+
+impl RelationPlanner for NoSilentVersions {
+    fn plan_relation(&self, relation: TableFactor, _: &mut dyn RelationPlannerContext) -> EngineResult<RelationPlanning> {
+        match &relation {
+            TableFactor::Table { name, version: Some(version), .. } => {
+                let instead = "write \"t@v3\" for version 3 of t, or use amend::Session";
+                Err(Error::unsupported(format!("'{name} {version}' in this SessionContext"), Some(instead)).into())
+            }
+            _ => Ok(RelationPlanning::Original(Box::new(relation))),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `t VERSION AS OF 3` and `t TIMESTAMP AS OF '2026-01-01'` become `"t@v3" AS t` and `"t@2026-01-01" AS t`, which every
+//! DataFusion resolves.
+//!
+//! Works on tokens, so text in quotes and comments is left alone.
+
+use crate::error::{Error, Result};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
+
+/// The statement with its time travel spelled as names.
+pub fn rewrite(sql: &str) -> Result<String> {
+    let upper = sql.to_ascii_uppercase();
+    if !upper.contains("VERSION") && !upper.contains("TIMESTAMP") {
+        return Ok(sql.to_owned());
+    }
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
+    // What cannot be cut into tokens is the parser's to complain about.
+    let Ok(mut tokens) = tokens else { return Ok(sql.to_owned()) };
+    let mut at = 0;
+    let mut found = false;
+    while at < tokens.len() {
+        if let Some(travel) = travel_at(&tokens, at)? {
+            replace(&mut tokens, &travel);
+            found = true;
+        }
+        at += 1;
+    }
+    if !found {
+        return Ok(sql.to_owned());
+    }
+    Ok(tokens.iter().map(ToString::to_string).collect())
+}
+
+/// One `name VERSION AS OF n` in a list of tokens.
+struct Travel {
+    /// The last part of the name.
+    name: usize,
+    /// The token after `n`.
+    end: usize,
+    /// What follows `@`.
+    version: String,
+    /// Whether an alias follows.
+    aliased: bool,
+}
+
+fn travel_at(tokens: &[Token], at: usize) -> Result<Option<Travel>> {
+    let by_version = is(tokens.get(at), "VERSION");
+    if !by_version && !is(tokens.get(at), "TIMESTAMP") {
+        return Ok(None);
+    }
+    let (Some(name), Some(r#as)) = (significant_before(tokens, at), significant_after(tokens, at)) else { return Ok(None) };
+    let (Some(of), true) = (significant_after(tokens, r#as), is(tokens.get(r#as), "AS")) else { return Ok(None) };
+    if !is(tokens.get(of), "OF") || !matches!(tokens.get(name), Some(Token::Word(_))) {
+        return Ok(None);
+    }
+    let value = significant_after(tokens, of);
+    let version = match (value.and_then(|value| tokens.get(value)), by_version) {
+        (Some(Token::Number(digits, _)), true) if digits.bytes().all(|b| b.is_ascii_digit()) => format!("v{digits}"),
+        (Some(Token::SingleQuotedString(time)), false) => time.clone(),
+        (_, true) => return Err(Error::invalid("VERSION AS OF takes the number of a version, as in: t VERSION AS OF 3")),
+        (_, false) => return Err(Error::invalid("TIMESTAMP AS OF takes a time in quotes, as in: t TIMESTAMP AS OF '2026-01-31 12:00:00'")),
+    };
+    let end = value.map_or(tokens.len(), |value| value + 1);
+    let next = value.and_then(|value| significant_after(tokens, value)).and_then(|next| tokens.get(next));
+    let aliased = match next {
+        Some(Token::Word(word)) => word.keyword == Keyword::AS || word.quote_style.is_some() || !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword),
+        _ => false,
+    };
+    Ok(Some(Travel { name, end, version, aliased }))
+}
+
+fn replace(tokens: &mut Vec<Token>, travel: &Travel) {
+    let Some(Token::Word(word)) = tokens.get(travel.name).cloned() else { return };
+    // A bare name is folded to lower case, as the planner would.
+    let plain = if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() };
+    let mut with = vec![quoted(format!("{plain}@{}", travel.version))];
+    if !travel.aliased {
+        with.extend([Token::make_keyword(" AS "), quoted(plain)]);
+    }
+    tokens.splice(travel.name..travel.end, with);
+}
+
+fn quoted(value: String) -> Token {
+    Token::Word(Word { value: value.replace('"', "\"\""), quote_style: Some('"'), keyword: Keyword::NoKeyword })
+}
+
+fn is(token: Option<&Token>, word: &str) -> bool {
+    matches!(token, Some(Token::Word(w)) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+}
+
+fn significant_after(tokens: &[Token], at: usize) -> Option<usize> {
+    (at + 1..tokens.len()).find(|next| !matches!(tokens.get(*next), Some(Token::Whitespace(_))))
+}
+
+fn significant_before(tokens: &[Token], at: usize) -> Option<usize> {
+    (0..at).rev().find(|before| !matches!(tokens.get(*before), Some(Token::Whitespace(_))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_and_times_become_names() {
+        for (sql, expected) in [
+            ("SELECT * FROM t VERSION AS OF 3", r#"SELECT * FROM "t@v3" AS "t""#),
+            ("SELECT * FROM T version as of 3 WHERE t.a = 1", r#"SELECT * FROM "t@v3" AS "t" WHERE t.a = 1"#),
+            ("SELECT * FROM t VERSION AS OF 3 AS x", r#"SELECT * FROM "t@v3" AS x"#),
+            ("SELECT * FROM t VERSION AS OF 3 x, u", r#"SELECT * FROM "t@v3" x, u"#),
+            ("SELECT * FROM public.\"T\" VERSION AS OF 12 JOIN u ON true", r#"SELECT * FROM public."T@v12" AS "T" JOIN u ON true"#),
+            ("SELECT * FROM t TIMESTAMP AS OF '2026-01-31 12:00:00'", r#"SELECT * FROM "t@2026-01-31 12:00:00" AS "t""#),
+        ] {
+            assert_eq!(rewrite(sql).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn other_uses_of_the_words_stay() {
+        for sql in [
+            "SELECT 'VERSION AS OF 3'",
+            "SELECT version AS of FROM t",
+            "SELECT CAST(a AS TIMESTAMP) AS of FROM t",
+            "SELECT TIMESTAMP '2026-01-01' -- t VERSION AS OF 3",
+        ] {
+            assert_eq!(rewrite(sql).unwrap(), sql);
+        }
+    }
+
+    #[test]
+    fn a_version_that_is_no_number_is_refused() {
+        assert!(rewrite("SELECT * FROM t VERSION AS OF x").unwrap_err().to_string().contains("number of a version"));
+        assert!(rewrite("SELECT * FROM t TIMESTAMP AS OF 3").unwrap_err().to_string().contains("time in quotes"));
+    }
+}
