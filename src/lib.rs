@@ -1,1 +1,4 @@
 //! amend
+pub mod error;
+pub mod store;
+pub mod table;
