@@ -1,0 +1,134 @@
+//! CREATE TABLE and CREATE TABLE AS SELECT on the lake.
+//!
+//! DataFusion plans the statement (types, casts, the query); what it would put in memory becomes the first version of a
+//! table: its fields and its rows in one transaction.
+
+use super::lake::Lake;
+use crate::commit::staged::Staged;
+use crate::error::{Error, Result};
+use crate::plan::options::options;
+use crate::scan::address;
+use crate::stage::commit_exec::{collect_step, staged};
+use crate::stage::row_changes::RowChanges;
+use crate::stage::scope::Done;
+use crate::stage::write_exec::{WriteExec, WriteSpec};
+use crate::table::schema::{Field, FieldId, TableSchema};
+use crate::txn::action::{Action, AddField};
+use crate::txn::composite::{CommitFacts, Step};
+use crate::txn::refs::{Ref, Token};
+use datafusion::arrow::datatypes::Schema;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{CreateMemoryTable, LogicalPlan};
+use datafusion::parquet::arrow::ArrowSchemaConverter;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use std::sync::Arc;
+
+/// Creates a table.
+pub async fn create_table(lake: &Lake, state: &SessionState, create: CreateMemoryTable, statement: &str) -> Result<Done> {
+    let name = create.name.table().to_owned();
+    check(&create, &name)?;
+    if lake.find(&name).await?.is_some() {
+        if create.if_not_exists {
+            return Ok(done(0, None));
+        }
+        return Err(Error::TableExists { table: name });
+    }
+    let schema = Arc::new(schema(&name, create.input.schema().as_arrow())?);
+    let table = lake.new_table(&name);
+    let step = match create.input.as_ref() {
+        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => Step { operation: "CREATE TABLE".into(), ..Step::default() },
+        query => {
+            let spec = WriteSpec {
+                table: name.clone(),
+                store: table.log.store().clone(),
+                schema: schema.clone(),
+                changes: RowChanges::Insert,
+                rows_per_fragment: options(state.config_options()).rows_per_fragment,
+            };
+            let plan = state.create_physical_plan(query).await?;
+            let write = Arc::new(CoalescePartitionsExec::new(Arc::new(WriteExec::new(plan, Arc::new(spec)))));
+            collect_step(write, "CREATE TABLE AS", statement.to_owned(), &table.log, state.task_ctx()).await?
+        }
+    };
+    let inserted = step.counts.inserted;
+    let first = first_version(step, &schema, statement);
+    match lake.create_table(table, first).await {
+        Ok(version) => Ok(done(inserted, Some(version))),
+        Err(Error::TableExists { .. }) if create.if_not_exists => Ok(done(0, None)),
+        Err(error) => Err(error),
+    }
+}
+
+fn done(inserted: u64, version: Option<u64>) -> Done {
+    let mut counts = crate::txn::composite::RowCounts::default();
+    counts.inserted = inserted;
+    Done { operation: "CREATE TABLE".into(), counts, version, facts: CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() } }
+}
+
+/// Refuses what a table cannot have yet.
+fn check(create: &CreateMemoryTable, name: &str) -> Result<()> {
+    let refuse = |what: &str, instead: Option<&str>| Err(Error::unsupported(format!("CREATE TABLE '{name}' with {what}"), instead));
+    if create.or_replace {
+        return refuse("OR REPLACE", Some("DROP the table first"));
+    }
+    if create.temporary {
+        return refuse("TEMPORARY", None);
+    }
+    if !create.constraints.is_empty() {
+        return refuse("PRIMARY KEY or UNIQUE", None);
+    }
+    if !create.column_defaults.is_empty() {
+        return refuse("DEFAULT", None);
+    }
+    if name.contains('@') {
+        return refuse("'@' in its name", Some("t@v3 means version 3 of t"));
+    }
+    match create.name.schema() {
+        None | Some(super::lake::DEFAULT_NAMESPACE) => Ok(()),
+        Some(namespace) => refuse(&format!("the namespace '{namespace}'"), Some("tables live in the namespace public")),
+    }
+}
+
+/// The table's schema: fields numbered, and all of types that Parquet can hold.
+pub fn schema(table: &str, arrow: &Schema) -> Result<TableSchema> {
+    for field in arrow.fields() {
+        if address::is_reserved(field.name()) {
+            return Err(Error::invalid(format!("table '{table}': the column name '{}' is reserved", field.name())));
+        }
+        let alone = Schema::new(vec![field.as_ref().clone()]);
+        if let Err(error) = ArrowSchemaConverter::new().convert(&alone) {
+            let what = format!("column '{}' of table '{table}' of type {}", field.name(), field.data_type());
+            return Err(Error::unsupported(what, Some(&error.to_string())));
+        }
+    }
+    TableSchema::from_arrow(arrow, FieldId(1)).map_err(|reason| Error::invalid(format!("table '{table}': {reason}")))
+}
+
+/// The transaction that makes a table of nothing: fields, then rows that refer to them by token.
+fn first_version(rows: Step, schema: &TableSchema, statement: &str) -> Staged {
+    let token = |id: FieldId| Token((id.0 - 1) as u32);
+    let mut actions: Vec<Action> = schema.fields().iter().map(|field| Action::AddField(add_field(field, token))).collect();
+    for mut action in rows.actions {
+        if let Action::AddDataFile(add) = &mut action {
+            for field in &mut add.fields {
+                if let Ref::Committed(id) = *field {
+                    *field = Ref::Local(token(id));
+                }
+            }
+        }
+        actions.push(action);
+    }
+    let step = Step { actions, statement: statement.to_owned(), ..rows };
+    staged(0, step, vec![])
+}
+
+fn add_field(field: &Field, token: impl Fn(FieldId) -> Token) -> AddField {
+    AddField {
+        token: token(field.id),
+        parent: field.parent.map(|parent| Ref::Local(token(parent))),
+        name: field.name.clone(),
+        field_type: field.field_type.clone(),
+        nullable: field.nullable,
+        metadata: field.metadata.clone(),
+    }
+}

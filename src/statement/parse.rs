@@ -1,0 +1,189 @@
+//! Which statement it is: amend's own verbs are peeked at by their first words, everything else is DataFusion's to parse.
+
+use crate::error::{Error, Result};
+use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+/// A statement.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// BEGIN.
+    Begin,
+    /// COMMIT.
+    Commit,
+    /// ROLLBACK.
+    Rollback,
+    /// OPTIMIZE.
+    Optimize(Optimize),
+    /// EXPLAIN OPTIMIZE.
+    ExplainOptimize(Optimize),
+    /// DESCRIBE HISTORY of a table.
+    History(String),
+    /// Anything that DataFusion parses.
+    Sql(Box<Statement>),
+}
+
+/// OPTIMIZE t [FULL].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Optimize {
+    /// The table.
+    pub table: String,
+    /// Whether every fragment is rewritten.
+    pub full: bool,
+}
+
+/// Parses one statement.
+pub fn parse(sql: &str) -> Result<Command> {
+    let mut parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build()?;
+    let command = match words(&parser, 2).as_slice() {
+        ["BEGIN", ..] => {
+            parser.parser.next_token();
+            optional(&mut parser, &["TRANSACTION", "WORK"]);
+            Command::Begin
+        }
+        ["START", "TRANSACTION"] => {
+            skip(&mut parser, 2);
+            Command::Begin
+        }
+        ["COMMIT" | "END", ..] => {
+            parser.parser.next_token();
+            optional(&mut parser, &["TRANSACTION", "WORK"]);
+            Command::Commit
+        }
+        ["ROLLBACK" | "ABORT", ..] => {
+            parser.parser.next_token();
+            optional(&mut parser, &["TRANSACTION", "WORK"]);
+            if words(&parser, 1) == ["TO"] {
+                return Err(Error::unsupported("ROLLBACK TO a savepoint", Some("say ROLLBACK")));
+            }
+            Command::Rollback
+        }
+        ["SAVEPOINT" | "RELEASE", ..] => return Err(Error::unsupported("SAVEPOINT", None)),
+        ["OPTIMIZE", ..] => Command::Optimize(optimize(&mut parser)?),
+        ["EXPLAIN", "OPTIMIZE"] => {
+            parser.parser.next_token();
+            Command::ExplainOptimize(optimize(&mut parser)?)
+        }
+        ["DESCRIBE" | "DESC", "HISTORY"] => {
+            skip(&mut parser, 2);
+            // A table may be called history.
+            if at_end(&parser) {
+                return Ok(Command::Sql(Box::new(single(sql)?)));
+            }
+            Command::History(table_name(&mut parser)?)
+        }
+        ["VACUUM", ..] => return Err(Error::unsupported("VACUUM", None)),
+        ["RESTORE", ..] => return Err(Error::unsupported("RESTORE", None)),
+        ["VERIFY", ..] => return Err(Error::unsupported("VERIFY TABLE", None)),
+        _ => return Ok(Command::Sql(Box::new(single(sql)?))),
+    };
+    end(&parser)?;
+    Ok(command)
+}
+
+fn single(sql: &str) -> Result<Statement> {
+    let mut statements = DFParser::parse_sql(sql)?;
+    match (statements.pop_front(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        (Some(_), false) => Err(Error::invalid("one statement at a time, please")),
+        (None, _) => Err(Error::invalid("there is no statement")),
+    }
+}
+
+fn optimize(parser: &mut DFParser<'_>) -> Result<Optimize> {
+    parser.parser.next_token();
+    optional(parser, &["TABLE"]);
+    let table = table_name(parser)?;
+    let full = optional(parser, &["FULL"]);
+    match words(parser, 1).as_slice() {
+        ["WHERE"] => Err(Error::unsupported("OPTIMIZE .. WHERE", Some("OPTIMIZE the whole table"))),
+        ["ORDER"] => Err(Error::unsupported("OPTIMIZE .. ORDER BY", None)),
+        ["ZORDER"] => Err(Error::unsupported("OPTIMIZE .. ZORDER BY", None)),
+        _ => Ok(Optimize { table, full }),
+    }
+}
+
+/// The name of a table of the lake.
+fn table_name(parser: &mut DFParser<'_>) -> Result<String> {
+    let name = parser.parser.parse_object_name(false).map_err(datafusion::common::DataFusionError::from)?;
+    plain_name(&name)
+}
+
+/// A table's name without its namespace, folded as the planner folds names.
+pub fn plain_name(name: &ObjectName) -> Result<String> {
+    let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
+    let fold = |ident: &Ident| if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() };
+    match parts.as_slice() {
+        [table] => Ok(fold(table)),
+        [namespace, table] | [_, namespace, table] if fold(namespace) == super::lake::DEFAULT_NAMESPACE => Ok(fold(table)),
+        _ => Err(Error::unsupported(format!("the namespace of '{name}'"), Some("tables live in the namespace public"))),
+    }
+}
+
+/// The next words, in upper case; fewer if something else comes first.
+fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
+    const KNOWN: [&str; 26] = [
+        "BEGIN", "START", "TRANSACTION", "WORK", "COMMIT", "END", "ROLLBACK", "ABORT", "TO", "SAVEPOINT", "RELEASE", "OPTIMIZE",
+        "EXPLAIN", "DESCRIBE", "DESC", "HISTORY", "VACUUM", "RESTORE", "VERIFY", "FULL", "TABLE", "WHERE", "ORDER", "ZORDER", "BY", "",
+    ];
+    let known = |at: usize| match parser.parser.peek_nth_token(at).token {
+        Token::Word(word) if word.quote_style.is_none() => KNOWN.into_iter().find(|known| word.value.eq_ignore_ascii_case(known)),
+        _ => None,
+    };
+    (0..count).map_while(known).collect()
+}
+
+fn optional(parser: &mut DFParser<'_>, any: &[&str]) -> bool {
+    let found = words(parser, 1).first().is_some_and(|word| any.contains(word));
+    if found {
+        parser.parser.next_token();
+    }
+    found
+}
+
+fn skip(parser: &mut DFParser<'_>, count: usize) {
+    for _ in 0..count {
+        parser.parser.next_token();
+    }
+}
+
+fn at_end(parser: &DFParser<'_>) -> bool {
+    matches!(parser.parser.peek_token().token, Token::EOF | Token::SemiColon)
+}
+
+fn end(parser: &DFParser<'_>) -> Result<()> {
+    if at_end(parser) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("nothing may follow here, but there is: {}", parser.parser.peek_token().token)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_verbs_are_known_by_their_first_words() {
+        assert!(matches!(parse("begin").unwrap(), Command::Begin));
+        assert!(matches!(parse("START TRANSACTION").unwrap(), Command::Begin));
+        assert!(matches!(parse("COMMIT WORK;").unwrap(), Command::Commit));
+        assert!(matches!(parse("rollback").unwrap(), Command::Rollback));
+        assert!(matches!(parse("DESCRIBE HISTORY public.T").unwrap(), Command::History(table) if table == "t"));
+        assert!(matches!(parse("DESCRIBE history").unwrap(), Command::Sql(_)));
+        let Command::Optimize(optimize) = parse("OPTIMIZE TABLE \"T\" FULL").unwrap() else { panic!() };
+        assert_eq!(optimize, Optimize { table: "T".into(), full: true });
+        assert!(matches!(parse("SELECT 1").unwrap(), Command::Sql(_)));
+    }
+
+    #[test]
+    fn what_is_not_offered_says_so() {
+        for sql in ["OPTIMIZE t ORDER BY (a)", "OPTIMIZE t ZORDER BY (a)", "OPTIMIZE t WHERE a = 1", "VACUUM t", "ROLLBACK TO x", "SAVEPOINT x"] {
+            let error = parse(sql).unwrap_err();
+            assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
+        }
+        assert!(parse("COMMIT AND CHAIN").unwrap_err().to_string().contains("nothing may follow"));
+        assert!(parse("SELECT 1; SELECT 2").unwrap_err().to_string().contains("one statement"));
+    }
+}
