@@ -4,6 +4,7 @@
 
 pub mod error;
 pub mod manifest;
+pub mod slt;
 pub mod statement;
 pub mod table;
 pub mod txn;

@@ -1,0 +1,3 @@
+//! What amend promises, tested from outside. One binary, so that it is linked once; every module is one subject.
+
+mod slt;
