@@ -7,6 +7,7 @@ pub mod error;
 pub mod manifest;
 pub mod plan;
 pub mod scan;
+pub mod slt;
 pub mod stage;
 pub mod statement;
 pub mod store;
