@@ -1,25 +1,341 @@
 //! A session: statements one after another, with transactions.
+//!
+//! Always holds: one statement runs at a time; a statement that failed changed nothing; inside a transaction a failure
+//! leaves only ROLLBACK.
 
 use super::lake::Lake;
-use super::outcome::Outcome;
+use super::outcome::{Changed, Outcome, Rows};
+use super::parse::{self, Command, Optimize, plain_name};
+use super::{alter, create, delete, functions, install, time_travel};
+use crate::commit;
 use crate::error::{Error, Result};
+use crate::manifest::log::VersionLog;
+use crate::plan::optimize;
+use crate::plan::options::options;
+use crate::scan::pin::{ReadView, SessionView};
+use crate::stage::commit_exec::staged;
+use crate::stage::scope::{Done, SessionScope, StagedStatement};
+use crate::store::env;
+use crate::txn::composite::{CommitFacts, RowCounts};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::execution::SessionState;
+use datafusion::execution::context::{SessionConfig, SessionContext};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement};
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{AlterTable, ObjectType, Statement};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
 
 /// One user's sequence of statements on a lake.
-pub struct Session {}
+pub struct Session {
+    lake: Lake,
+    ctx: SessionContext,
+    scope: Arc<SessionScope>,
+    /// Held while a statement runs.
+    running: Mutex<()>,
+}
 
 impl Session {
     /// A session on a lake.
-    pub async fn new(_lake: &Lake) -> Result<Session> {
-        Ok(Session {})
+    pub async fn new(lake: &Lake) -> Result<Session> {
+        Session::with_config(lake, SessionConfig::new()).await
     }
 
-    /// Runs one statement to its end. A query's rows are collected.
-    pub async fn execute(&self, _sql: &str) -> Result<Outcome> {
-        Err(Error::internal("stub"))
+    /// A session on a lake, with DataFusion's settings as they are in `config`.
+    pub async fn with_config(lake: &Lake, config: SessionConfig) -> Result<Session> {
+        let scope = Arc::new(SessionScope::default());
+        let view: Arc<dyn ReadView> = scope.clone();
+        let config = config.with_information_schema(true).with_extension(scope.clone()).with_extension(Arc::new(SessionView(view)));
+        let ctx = SessionContext::new_with_config(config).enable_url_table();
+        install::install(&ctx, lake)?;
+        Ok(Session { lake: lake.clone(), ctx, scope, running: Mutex::new(()) })
+    }
+
+    /// The lake.
+    pub fn lake(&self) -> &Lake {
+        &self.lake
+    }
+
+    /// The DataFusion context that the session runs on: register functions, tables and stores here.
+    pub fn context(&self) -> &SessionContext {
+        &self.ctx
     }
 
     /// Whether a transaction is open.
     pub fn in_transaction(&self) -> bool {
-        false
+        self.scope.in_transaction()
     }
+
+    /// Runs one statement to its end. A query's rows are collected.
+    pub async fn execute(&self, sql: &str) -> Result<Outcome> {
+        let _running = self.running.lock().await;
+        let outcome = self.run(sql, false).await;
+        if let Err(error) = &outcome {
+            self.scope.fail(&error.to_string());
+        }
+        outcome
+    }
+
+    /// Runs a statement that changes a table up to its commit. What comes back can be committed later, by
+    /// [`StagedChange::commit`], over whatever others have done in the meantime.
+    pub async fn stage(&self, sql: &str) -> Result<StagedChange> {
+        let _running = self.running.lock().await;
+        if self.in_transaction() {
+            return Err(Error::TransactionState { reason: "a transaction is open: its statements are staged by it".into() });
+        }
+        let outcome = self.run(sql, true).await?;
+        match (self.scope.take_staged(), outcome) {
+            (Some(statement), Outcome::Changed(changed)) => Ok(StagedChange { statement, changed }),
+            _ => Err(Error::invalid("only a statement that changes a table can be staged")),
+        }
+    }
+
+    async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
+        let sql = sql.trim().trim_end_matches(';').trim_end();
+        let command = parse::parse(&time_travel::rewrite(sql)?)?;
+        if !matches!(command, Command::Commit | Command::Rollback) {
+            self.scope.check_usable()?;
+        }
+        let max_attempts = options(self.ctx.state_ref().read().config_options()).max_statement_attempts.max(1);
+        let mut attempt = 1;
+        loop {
+            self.scope.begin_statement(sql, staging);
+            match self.command(&command, sql).await {
+                // Planning met another schema than name resolution did: resolve again.
+                Err(Error::SchemaChanged { .. }) if attempt < max_attempts && !self.in_transaction() => {
+                    tokio::time::sleep(env::jitter(Duration::from_millis(5))).await;
+                }
+                Err(error) => return Err(self.explain(error)),
+                Ok(outcome) => return Ok(outcome),
+            }
+            attempt += 1;
+        }
+    }
+
+    async fn command(&self, command: &Command, sql: &str) -> Result<Outcome> {
+        match command {
+            Command::Begin => self.scope.begin().map(|()| Outcome::Done("BEGIN".into())),
+            Command::Commit => self.commit().await,
+            Command::Rollback => self.rollback().await,
+            Command::Optimize(optimize) => {
+                let plan = self.optimize(optimize, sql).await?;
+                self.changing(plan).await
+            }
+            Command::ExplainOptimize(optimize) => {
+                let plan = self.optimize(optimize, sql).await?;
+                explained(&displayable(plan.as_ref()).indent(false).to_string())
+            }
+            Command::History(table) => {
+                let rows = functions::history(self.lake.table(table).await?.as_ref()).await?;
+                Ok(Outcome::Rows(Rows { schema: rows.schema(), batches: vec![rows] }))
+            }
+            Command::Sql(statement) => self.sql(statement.as_ref().clone(), sql).await,
+        }
+    }
+
+    async fn sql(&self, statement: DfStatement, sql: &str) -> Result<Outcome> {
+        let state = self.ctx.state();
+        let plan = match statement {
+            DfStatement::Statement(statement) => match *statement {
+                Statement::AlterTable(alter) => return self.alter(&state, &alter, sql).await,
+                Statement::Drop { object_type: ObjectType::Table, if_exists, names, .. } => {
+                    return self.drop_tables(&names, if_exists, sql).await;
+                }
+                Statement::CreateSchema { .. } | Statement::CreateDatabase { .. } => {
+                    return Err(Error::unsupported("CREATE SCHEMA", Some("tables live in the namespace public")));
+                }
+                statement => match delete::take(statement)? {
+                    Ok(aliased) => delete::plan(&state, aliased).await?,
+                    Err(statement) => state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?,
+                },
+            },
+            statement => state.statement_to_plan(statement).await?,
+        };
+        match plan {
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
+                self.no_transaction("CREATE TABLE")?;
+                let done = create::create_table(&self.lake, &state, create, sql).await?;
+                Ok(changed(done))
+            }
+            plan => self.engine(plan).await,
+        }
+    }
+
+    /// Runs what DataFusion has planned.
+    async fn engine(&self, plan: LogicalPlan) -> Result<Outcome> {
+        let acknowledged = match &plan {
+            LogicalPlan::Ddl(ddl) => Some(ddl.name().to_owned()),
+            LogicalPlan::Statement(PlanStatement::SetVariable(_)) => Some("SET".to_owned()),
+            LogicalPlan::Statement(PlanStatement::ResetVariable(_)) => Some("RESET".to_owned()),
+            LogicalPlan::Statement(PlanStatement::Prepare(_)) => Some("PREPARE".to_owned()),
+            LogicalPlan::Statement(PlanStatement::Deallocate(_)) => Some("DEALLOCATE".to_owned()),
+            _ => None,
+        };
+        let explains = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
+        let frame = self.ctx.execute_logical_plan(plan).await?;
+        if let Some(text) = acknowledged {
+            return Ok(Outcome::Done(text));
+        }
+        let context = Arc::new(frame.task_ctx());
+        let physical = frame.create_physical_plan().await?;
+        let schema = physical.schema();
+        let batches = collect(physical, context).await?;
+        match self.scope.take_done() {
+            Some(done) if !explains => Ok(changed(done)),
+            _ => Ok(Outcome::Rows(Rows { schema, batches })),
+        }
+    }
+
+    /// Runs a plan of ours that changes a table.
+    async fn changing(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Outcome> {
+        collect(plan, self.ctx.task_ctx()).await?;
+        match self.scope.take_done() {
+            Some(done) => Ok(changed(done)),
+            None => Err(Error::internal("a statement ended without a word of what it did")),
+        }
+    }
+
+    async fn optimize(&self, optimize: &Optimize, sql: &str) -> Result<Arc<dyn ExecutionPlan>> {
+        let log = self.lake.table(&optimize.table).await?;
+        let base = self.scope.view(&log).await?;
+        optimize::plan(&self.ctx.state(), &log, base, optimize.full, sql.to_owned()).await
+    }
+
+    async fn alter(&self, state: &SessionState, alter: &AlterTable, sql: &str) -> Result<Outcome> {
+        alter::added_columns(alter)?;
+        let table = plain_name(&alter.name)?;
+        let log = match self.lake.find(&table).await? {
+            Some(log) => log,
+            None if alter.if_exists => return Ok(Outcome::Done("ALTER TABLE".into())),
+            None => return Err(self.lake.unknown_table(&table)),
+        };
+        let base = self.scope.view(&log).await?;
+        let step = alter::add_columns(state, &table, &base, alter, sql).await?;
+        let done = |version, facts| {
+            changed(Done { operation: "ALTER TABLE".into(), counts: RowCounts::default(), version, facts })
+        };
+        if self.in_transaction() {
+            self.scope.append(&log, &base, step, vec![]).await?;
+            return Ok(done(None, CommitFacts::default()));
+        }
+        if step.actions.is_empty() {
+            return Ok(done(None, CommitFacts::default()));
+        }
+        let committed = commit::publish(&log, &staged(base.snapshot.version, step, vec![]), 0).await?;
+        Ok(done(committed.version, committed.facts))
+    }
+
+    async fn drop_tables(&self, names: &[datafusion::sql::sqlparser::ast::ObjectName], if_exists: bool, sql: &str) -> Result<Outcome> {
+        self.no_transaction("DROP TABLE")?;
+        for name in names {
+            let table = plain_name(name)?;
+            if self.lake.find(&table).await?.is_some() {
+                self.lake.drop_table(&table).await?;
+                continue;
+            }
+            // A table that is not the lake's: external, or the host's.
+            match self.ctx.deregister_table(table.as_str())? {
+                Some(_) => {}
+                None if if_exists => {}
+                None => return Err(self.lake.unknown_table(&table)),
+            }
+        }
+        tracing::debug!(sql, "dropped");
+        Ok(Outcome::Done("DROP TABLE".into()))
+    }
+
+    async fn commit(&self) -> Result<Outcome> {
+        let open = self.scope.end()?;
+        if open.has_failed() {
+            if let Some(statement) = open.clone().into_discarded() {
+                statement.staged.discard(statement.log.store()).await;
+            }
+        }
+        let Some(statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
+        land(&statement, "COMMIT").await
+    }
+
+    async fn rollback(&self) -> Result<Outcome> {
+        if let Some(statement) = self.scope.end()?.into_discarded() {
+            statement.staged.discard(statement.log.store()).await;
+        }
+        Ok(Outcome::Done("ROLLBACK".into()))
+    }
+
+    fn no_transaction(&self, statement: &str) -> Result<()> {
+        if self.in_transaction() {
+            return Err(Error::unsupported(format!("{statement} in a transaction"), Some("COMMIT or ROLLBACK first")));
+        }
+        Ok(())
+    }
+
+    /// An error of DataFusion about a name, with the nearest name that there is.
+    fn explain(&self, error: Error) -> Error {
+        let Error::Engine { message, .. } = &error else { return error };
+        let Some(name) = message.split("table '").nth(1).and_then(|rest| rest.split_once("' not found")) else { return error };
+        let table = name.0.rsplit('.').next().unwrap_or(name.0);
+        self.lake.unknown_table(table)
+    }
+}
+
+/// A statement that ran and is not committed. Dropping it leaves its files behind, unnamed; [`StagedChange::discard`]
+/// removes them.
+#[derive(Debug)]
+pub struct StagedChange {
+    statement: StagedStatement,
+    changed: Changed,
+}
+
+impl StagedChange {
+    /// What it would change.
+    pub fn changed(&self) -> &Changed {
+        &self.changed
+    }
+
+    /// The version that it read.
+    pub fn read_version(&self) -> u64 {
+        self.statement.staged.transaction.read_version
+    }
+
+    /// Commits it, rebased over everything that landed since it read.
+    pub async fn commit(self) -> Result<Changed> {
+        match land(&self.statement, &self.changed.operation).await? {
+            Outcome::Changed(changed) => Ok(changed),
+            Outcome::Rows(_) | Outcome::Done(_) => Ok(self.changed),
+        }
+    }
+
+    /// Removes what was staged.
+    pub async fn discard(self) {
+        self.statement.staged.discard(self.statement.log.store()).await;
+    }
+}
+
+/// Commits what was staged.
+async fn land(statement: &StagedStatement, operation: &str) -> Result<Outcome> {
+    let log: &Arc<VersionLog> = &statement.log;
+    let committed = commit::publish(log, &statement.staged, 0).await?;
+    let mut counts = RowCounts::default();
+    for step in &committed.counts {
+        counts.inserted += step.inserted;
+        counts.updated += step.updated;
+        counts.deleted += step.deleted;
+        counts.moved += step.moved;
+    }
+    Ok(changed(Done { operation: operation.to_owned(), counts, version: committed.version, facts: committed.facts }))
+}
+
+fn changed(done: Done) -> Outcome {
+    Outcome::Changed(Changed { operation: done.operation, counts: done.counts, version: done.version, facts: done.facts })
+}
+
+/// A plan as rows.
+fn explained(plan: &str) -> Result<Outcome> {
+    let schema = Arc::new(Schema::new(vec![Field::new("plan", DataType::Utf8, false)]));
+    let lines: ArrayRef = Arc::new(StringArray::from(plan.lines().collect::<Vec<_>>()));
+    let batch = RecordBatch::try_new(schema.clone(), vec![lines]).map_err(|e| Error::internal(format!("a plan as rows: {e}")))?;
+    Ok(Outcome::Rows(Rows { schema, batches: vec![batch] }))
 }

@@ -1,0 +1,41 @@
+//! Table functions: `table_history('t')` and `tpch('lineitem', 0.01)`.
+
+mod history;
+mod tpch;
+
+use super::lake::Lake;
+use crate::error::{Error, Result};
+use datafusion::common::ScalarValue;
+use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::Expr;
+use std::sync::Arc;
+
+pub use history::history;
+
+/// Makes the functions known to a context.
+pub fn register(ctx: &SessionContext, lake: &Lake) {
+    ctx.register_udtf("table_history", Arc::new(history::HistoryFunction::new(lake.clone())));
+    ctx.register_udtf("tpch", Arc::new(tpch::TpchFunction));
+}
+
+/// The text of an argument.
+fn text(function: &str, argument: Option<&Expr>) -> Result<String> {
+    match argument {
+        Some(Expr::Literal(value, _)) => match value.try_as_str() {
+            Some(Some(text)) => Ok(text.to_owned()),
+            _ => Err(Error::invalid(format!("{function} takes a text in quotes, not {value}"))),
+        },
+        Some(other) => Err(Error::invalid(format!("{function} takes a text in quotes, not {other}"))),
+        None => Err(Error::invalid(format!("{function} needs a text in quotes"))),
+    }
+}
+
+/// The number of an argument.
+fn number(function: &str, argument: Option<&Expr>) -> Result<f64> {
+    let wrong = || Error::invalid(format!("{function} takes a number, as in 0.01"));
+    let Some(Expr::Literal(value, _)) = argument else { return Err(wrong()) };
+    match value.cast_to(&datafusion::arrow::datatypes::DataType::Float64) {
+        Ok(ScalarValue::Float64(Some(number))) => Ok(number),
+        _ => Err(wrong()),
+    }
+}
