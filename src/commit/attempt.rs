@@ -5,18 +5,19 @@
 //!
 //! Always holds: a transaction is never applied twice and never reported as failed when it landed.
 
+use super::WRITER;
 use super::invariants;
 use super::outcome::Committed;
 use super::place;
-use super::WRITER;
 use super::staged::{Staged, objects};
 use crate::error::{ConflictReport, Error, Result};
+use crate::manifest::apply::apply;
 use crate::manifest::encode;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
 use crate::store::{CreateAnswer, ObjectName, env};
-use crate::txn::composite::{CommitFacts, CommittedTransaction, TransactionId};
+use crate::txn::composite::{CommitFacts, CommittedTransaction, Transaction, TransactionId};
 use crate::txn::rebase::{self, Collision, Rebase};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -123,12 +124,9 @@ impl<'a> Attempts<'a> {
     async fn newest(&self) -> Result<Arc<Version>> {
         match self.creating {
             // A table's first version is created where there is none.
-            Some(table_id) => Ok(Arc::new(Version {
-                snapshot: Snapshot::empty(table_id),
-                transactions: vec![],
-                time_ms: 0,
-                writer: WRITER.to_owned(),
-            })),
+            Some(table_id) => {
+                Ok(Arc::new(Version { snapshot: Snapshot::empty(table_id), transactions: vec![], time_ms: 0, writer: WRITER.to_owned() }))
+            }
             None => self.log.newest().await,
         }
     }
@@ -170,9 +168,9 @@ impl<'a> Attempts<'a> {
                 present.insert(id, (*self.log.deleted_rows(fragment).await?).clone());
             }
         }
-        let mut transaction = rebase::settle(rebased, present);
+        let transaction = rebase::settle(rebased, present);
         let store = self.log.store();
-        let mut placed: Vec<ObjectName> = place::place_vectors(store, &mut transaction).await?.into_iter().collect();
+        let mut placed = Vec::new();
         let attempt = self.create(newest, transaction, facts, &mut placed).await;
         // Vectors and pages of a lost attempt are of no use to the next one.
         if matches!(&attempt, Ok(Attempt::Lost)) || attempt.is_err() && !self.doubtful {
@@ -184,7 +182,7 @@ impl<'a> Attempts<'a> {
     async fn create(
         &mut self,
         newest: &Arc<Version>,
-        transaction: crate::txn::composite::Transaction,
+        mut transaction: Transaction,
         facts: CommitFacts,
         placed: &mut Vec<ObjectName>,
     ) -> Result<Attempt> {
@@ -192,7 +190,11 @@ impl<'a> Attempts<'a> {
         let before = &newest.snapshot;
         let number = before.version + 1;
         let broken = |reason: String| Error::internal(format!("table '{}', version {number}: {reason}", self.log.table()));
-        let (mut after, minted) = crate::manifest::apply::apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
+        let (mut after, minted) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
+        if let Some(vectors) = place::place_vectors(store, &mut transaction, &after, &minted).await? {
+            placed.push(vectors);
+            (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
+        }
         invariants::check(before, &after, &transaction).map_err(broken)?;
         if let Some((folded, pages)) = place::place_pages(store, &after.fragments).await? {
             after.fragments = folded;
@@ -251,7 +253,10 @@ impl<'a> Attempts<'a> {
                 None => Ok(Attempt::Lost),
             },
             None => Ok(Attempt::Absent(unclear.unwrap_or_else(|| {
-                Error::internal(format!("the store says that version {number} of table '{}' exists, and does not have it", self.log.table()))
+                Error::internal(format!(
+                    "the store says that version {number} of table '{}' exists, and does not have it",
+                    self.log.table()
+                ))
             }))),
         }
     }

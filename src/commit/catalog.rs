@@ -61,9 +61,7 @@ impl CatalogLog {
         let Some(bytes) = self.store.read_if_present(&name).await? else { return Ok(None) };
         let catalog = decode_catalog(&bytes, &DEFAULT_LIMITS).map_err(|error| match error {
             DecodeError::Damaged(reason) => Error::damaged(CATALOG, name.as_str(), reason),
-            DecodeError::Unknown(reason) => {
-                Error::UnknownFormat { table: CATALOG.into(), object: name.as_str().to_owned(), reason }
-            }
+            DecodeError::Unknown(reason) => Error::UnknownFormat { table: CATALOG.into(), object: name.as_str().to_owned(), reason },
         })?;
         if catalog.version != version {
             return Err(Error::damaged(CATALOG, name.as_str(), format!("it holds version {}", catalog.version)));

@@ -3,30 +3,37 @@
 use crate::error::Result;
 use crate::manifest::encode;
 use crate::manifest::fragments::{FragmentSet, Page};
+use crate::manifest::snapshot::Snapshot;
 use crate::store::{ObjectName, Store};
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::puffin::PuffinWriter;
 use crate::txn::action::Action;
 use crate::txn::composite::Transaction;
-use crate::txn::refs::FragmentRef;
+use crate::txn::refs::{FragmentRef, Minted};
 use std::collections::BTreeMap;
 
 /// Vectors of at most this many bytes stay in the manifest.
 const MAX_INLINE_VECTOR_BYTES: usize = 1024;
 
-/// Moves the large inline vectors of a transaction to a Puffin file; returns its name if there was need of one.
-pub(super) async fn place_vectors(store: &Store, transaction: &mut Transaction) -> Result<Option<ObjectName>> {
+/// Moves the large inline vectors of a transaction to a Puffin file; returns its name if there was need of one. `after`
+/// and `minted` are what the transaction makes of the snapshot: a vector of a fragment that is gone by then stays.
+pub(super) async fn place_vectors(
+    store: &Store,
+    transaction: &mut Transaction,
+    after: &Snapshot,
+    minted: &Minted,
+) -> Result<Option<ObjectName>> {
     let name = ObjectName::new_deletions();
     let mut puffin = PuffinWriter::new();
     let mut placed: BTreeMap<FragmentRef, DeletionFile> = BTreeMap::new();
     for action in transaction.steps.iter_mut().flat_map(|step| &mut step.actions) {
         let Action::SetDeletionFile(set) = action else { continue };
         let Some(DeletionFile::Inline { blob, cardinality }) = &set.vector else { continue };
-        if blob.len() <= MAX_INLINE_VECTOR_BYTES {
-            continue;
-        }
+        let fragment = minted.fragment(set.fragment).and_then(|id| after.fragments.get(id));
+        let Some(fragment) = fragment.filter(|_| blob.len() > MAX_INLINE_VECTOR_BYTES) else { continue };
         let file = placed.entry(set.fragment).or_insert_with(|| {
-            let (offset, length) = puffin.add(blob, *cardinality);
+            let data_file = fragment.files.first().map_or("", |file| file.path.as_str());
+            let (offset, length) = puffin.add(blob, fragment.id, *cardinality, data_file);
             DeletionFile::Puffin {
                 path: name.as_str().to_owned(),
                 offset,

@@ -278,9 +278,7 @@ impl VersionLog {
     fn bad(&self, object: &str, error: DecodeError) -> Error {
         match error {
             DecodeError::Damaged(reason) => Error::damaged(&self.table, object, reason),
-            DecodeError::Unknown(reason) => {
-                Error::UnknownFormat { table: self.table.clone(), object: object.to_owned(), reason }
-            }
+            DecodeError::Unknown(reason) => Error::UnknownFormat { table: self.table.clone(), object: object.to_owned(), reason },
         }
     }
 }

@@ -36,9 +36,7 @@ pub fn plan(target: &Target<'_>, name: &TableReference, source: &LogicalPlan, me
     let mut columns: Vec<Expr> = source.schema().columns().into_iter().map(Expr::Column).collect();
     columns.push(lit(true).alias(PRESENT_COLUMN));
     let source = LogicalPlanBuilder::from(source.clone()).project(columns)?.build()?;
-    let joined = LogicalPlanBuilder::scan(name.clone(), target.source(), None)?
-        .join_on(source, join_type, [merge.on.clone()])?
-        .build()?;
+    let joined = LogicalPlanBuilder::scan(name.clone(), target.source(), None)?.join_on(source, join_type, [merge.on.clone()])?.build()?;
 
     let [fragment, offset] = address_columns(joined.schema())?;
     let present = Expr::Column(Column::from_name(PRESENT_COLUMN));
@@ -58,10 +56,8 @@ pub fn plan(target: &Target<'_>, name: &TableReference, source: &LogicalPlan, me
     let clause = case(when, Expr::Literal(ScalarValue::Int32(None), None));
     let mut columns: Vec<Expr> = joined.schema().columns().into_iter().map(Expr::Column).collect();
     columns.push(clause.alias(CLAUSE_COLUMN));
-    let chosen = LogicalPlanBuilder::from(joined)
-        .project(columns)?
-        .filter(Expr::Column(Column::from_name(CLAUSE_COLUMN)).is_not_null())?
-        .build()?;
+    let chosen =
+        LogicalPlanBuilder::from(joined).project(columns)?.filter(Expr::Column(Column::from_name(CLAUSE_COLUMN)).is_not_null())?.build()?;
 
     let mut exprs = Vec::new();
     for (position, field) in target.table.schema().fields().iter().enumerate() {
@@ -132,4 +128,3 @@ fn check_actions(clauses: &[MergeIntoClause], table: &LakeTable) -> Result<()> {
     }
     Ok(())
 }
-

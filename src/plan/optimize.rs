@@ -14,7 +14,6 @@ use crate::stage::rewrite_exec::{RewriteExec, RewriteGroup, RewriteSpec};
 use crate::table::fragment::Fragment;
 use crate::txn::address_map::MapSource;
 use async_trait::async_trait;
-use datafusion::catalog::Session;
 use datafusion::execution::SessionState;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;

@@ -41,9 +41,8 @@ impl Target<'_> {
                 }
                 let columns = self.table.planned().snapshot.schema.columns().count();
                 let projection = scan.projection.as_ref().map(|projection| [projection.as_slice(), &[columns, columns + 1]].concat());
-                let mut scan_with = TableScanBuilder::new(scan.table_name.clone(), self.source())
-                    .with_filters(scan.filters.clone())
-                    .with_fetch(scan.fetch);
+                let mut scan_with =
+                    TableScanBuilder::new(scan.table_name.clone(), self.source()).with_filters(scan.filters.clone()).with_fetch(scan.fetch);
                 if let Some(projection) = projection {
                     scan_with = scan_with.with_projection(Some(projection));
                 }
@@ -69,7 +68,10 @@ impl Target<'_> {
             }
             LogicalPlan::Join(join) => {
                 // What the optimizer made of subqueries keeps each row of the left at most once.
-                let keeps_left = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark | JoinType::Left | JoinType::Inner);
+                let keeps_left = matches!(
+                    join.join_type,
+                    JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark | JoinType::Left | JoinType::Inner
+                );
                 if !keeps_left {
                     return self.not_understood(&format!("a {} join", join.join_type));
                 }

@@ -14,11 +14,11 @@ use crate::manifest::version::Version;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::DFSchemaRef;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::common::DFSchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 

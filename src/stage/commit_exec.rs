@@ -42,8 +42,7 @@ use std::time::Duration;
 /// The longest pause before a statement is run again.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
 
-static COUNT_SCHEMA: LazyLock<SchemaRef> =
-    LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])));
+static COUNT_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])));
 
 /// Plans a statement once more, on the newest version.
 #[async_trait]
@@ -91,34 +90,42 @@ impl CommitExec {
         .with_evaluation_type(EvaluationType::Eager);
         CommitExec { input, spec, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
     }
+}
 
-    /// Runs the input and collects what it staged.
-    async fn stage(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, statement: String, context: Arc<TaskContext>) -> Result<Step> {
-        let mut staged = Vec::new();
-        let mut stream = execute_stream(input, context)?;
-        let mut failure = None;
-        while let Some(batch) = stream.next().await {
-            match batch.map_err(Error::from).and_then(|batch| parts::from_batch(&batch)) {
-                Ok(steps) => staged.extend(steps),
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
+/// Runs a plan of writers and makes one step of what they staged; on an error what they staged is removed.
+pub async fn collect_step(
+    input: Arc<dyn ExecutionPlan>,
+    operation: &'static str,
+    statement: String,
+    log: &VersionLog,
+    context: Arc<TaskContext>,
+) -> Result<Step> {
+    let mut staged = Vec::new();
+    let mut stream = execute_stream(input, context)?;
+    let mut failure = None;
+    while let Some(batch) = stream.next().await {
+        match batch.map_err(Error::from).and_then(|batch| parts::from_batch(&batch)) {
+            Ok(steps) => staged.extend(steps),
+            Err(error) => {
+                failure = Some(error);
+                break;
             }
         }
-        drop(stream);
-        let objects = objects(staged.iter().flat_map(|step| &step.actions));
-        let merged = match failure {
-            Some(error) => Err(error),
-            None => parts::merge(staged, spec.operation, statement, spec.log.table()),
-        };
-        if merged.is_err() {
-            for object in &objects {
-                let _ = spec.log.store().delete(object).await;
-            }
-        }
-        merged
     }
+    drop(stream);
+    let objects = objects(staged.iter().flat_map(|step| &step.actions));
+    let merged = match failure {
+        Some(error) => Err(error),
+        None => parts::merge(staged, operation, statement, log.table()),
+    };
+    if merged.is_err() {
+        for object in &objects {
+            if let Err(error) = log.store().delete(object).await {
+                tracing::warn!(%error, object = object.as_str(), "could not remove a staged file");
+            }
+        }
+    }
+    merged
 }
 
 /// One run of a statement: what it changed, or the collision that makes it run again.
@@ -130,7 +137,7 @@ enum Run {
 async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, context: Arc<TaskContext>) -> Result<Run> {
     let scope = context.session_config().get_extension::<SessionScope>();
     let statement = scope.as_ref().and_then(|scope| scope.statement()).unwrap_or_else(|| spec.statement.clone());
-    let step = CommitExec::stage(input, spec, statement, context).await?;
+    let step = collect_step(input, spec.operation, statement, &spec.log, context).await?;
     let counts = step.counts;
     let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts });
     let maps = maps(spec, &step).await?;
@@ -148,9 +155,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
         return Ok(done(counts, None, CommitFacts::default()));
     }
     match commit::publish(&spec.log, &staged, reran).await {
-        Ok(Committed { version, counts, facts, .. }) => {
-            Ok(done(counts.first().copied().unwrap_or_default(), version, facts))
-        }
+        Ok(Committed { version, counts, facts, .. }) => Ok(done(counts.first().copied().unwrap_or_default(), version, facts)),
         Err(error @ Error::Conflict(_)) => Ok(Run::Collided(error)),
         Err(error) => Err(error),
     }

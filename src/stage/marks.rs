@@ -70,9 +70,7 @@ impl MarkError {
     /// The error of a statement on a table.
     pub fn into_error(self, table: &str, statement: &'static str) -> Error {
         match self {
-            MarkError::Twice(row) => {
-                Error::AmbiguousMatch { table: table.to_owned(), statement, row: row.to_string(), matches: 2 }
-            }
+            MarkError::Twice(row) => Error::AmbiguousMatch { table: table.to_owned(), statement, row: row.to_string(), matches: 2 },
             MarkError::NoAddress => Error::internal(format!("a row that {statement} is to change has no address")),
         }
     }

@@ -8,11 +8,11 @@
 
 use super::marks::MarkError;
 use crate::error::{Error, Result};
-use crate::manifest::{decode, encode};
 use crate::table::row_address::{FragmentId, RowAddress};
 use crate::txn::action::{Action, SetDeletionFile};
 use crate::txn::composite::{RowCounts, Step};
 use crate::txn::refs::{FragmentRef, Ref, Token};
+use crate::txn::wire;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use roaring::RoaringBitmap;
@@ -20,12 +20,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 /// The schema of what a writer answers.
-pub static PART_SCHEMA: LazyLock<SchemaRef> =
-    LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("staged", DataType::Binary, false)])));
+pub static PART_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("staged", DataType::Binary, false)])));
 
 /// The answer of a writer that staged `step`.
 pub fn to_batch(step: &Step) -> Result<RecordBatch> {
-    let bytes = encode::encode_step(step);
+    let bytes = wire::encode_step(step);
     let column: ArrayRef = Arc::new(BinaryArray::from_iter_values([bytes]));
     RecordBatch::try_new(PART_SCHEMA.clone(), vec![column]).map_err(|e| Error::internal(format!("a staged part: {e}")))
 }
@@ -34,7 +33,7 @@ pub fn to_batch(step: &Step) -> Result<RecordBatch> {
 pub fn from_batch(batch: &RecordBatch) -> Result<Vec<Step>> {
     let column = batch.columns().first().and_then(|column| column.as_binary_opt::<i32>());
     let column = column.ok_or_else(|| Error::internal("a staged part has another shape"))?;
-    let parts = (0..column.len()).map(|at| decode::decode_step(column.value(at)));
+    let parts = (0..column.len()).map(|at| wire::decode_step(column.value(at)));
     parts.collect::<Result<_, _>>().map_err(|e| Error::internal(format!("a staged part cannot be read: {e}")))
 }
 

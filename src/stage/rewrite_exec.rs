@@ -197,9 +197,8 @@ async fn rewrite(spec: Arc<RewriteSpec>, group: RewriteGroup, mut input: Sendabl
     };
     let mut actions: Vec<Action> = tokens.zip(fragments).flat_map(|(token, fragment)| add(token, fragment, false)).collect();
     actions.push(Action::ChangeOfAddress(change));
-    let remove = |(id, _): &(FragmentId, MapSource)| {
-        Action::RemoveFragment(RemoveFragment { fragment: Ref::Committed(*id), data_change: false })
-    };
+    let remove =
+        |(id, _): &(FragmentId, MapSource)| Action::RemoveFragment(RemoveFragment { fragment: Ref::Committed(*id), data_change: false });
     actions.extend(group.sources.iter().map(remove));
     Ok(Step { actions, counts: RowCounts { moved, ..RowCounts::default() }, ..Step::default() })
 }

@@ -132,12 +132,9 @@ impl SessionScope {
     pub fn check_usable(&self) -> Result<()> {
         match self.state().transaction.as_ref().and_then(|transaction| transaction.failed.as_ref()) {
             None => Ok(()),
-            Some(reason) => Err(Error::TransactionState {
-                reason: format!("the transaction has failed ({reason}); say ROLLBACK"),
-            }),
+            Some(reason) => Err(Error::TransactionState { reason: format!("the transaction has failed ({reason}); say ROLLBACK") }),
         }
     }
-
 }
 
 #[async_trait]
@@ -162,7 +159,7 @@ impl ReadView for SessionScope {
 
 impl SessionScope {
     /// Adds a statement's changes to the open transaction.
-    pub(super) async fn append(&self, log: &Arc<VersionLog>, base: &Arc<Version>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<()> {
+    pub async fn append(&self, log: &Arc<VersionLog>, base: &Arc<Version>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<()> {
         let held = self.state().transaction.as_ref().and_then(|transaction| transaction.target.clone());
         let target = match held {
             Some(target) => target,

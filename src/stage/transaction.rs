@@ -139,7 +139,6 @@ async fn preview(log: &VersionLog, base: &Version, transaction: &Transaction, ma
         }
     }
     let settled = rebase::settle(rebased, present);
-    let (snapshot, minted) =
-        apply::apply(&base.snapshot, &settled, base.snapshot.version + 1).map_err(|e| broken(e.to_string()))?;
+    let (snapshot, minted) = apply::apply(&base.snapshot, &settled, base.snapshot.version + 1).map_err(|e| broken(e.to_string()))?;
     Ok((Version { snapshot, transactions: vec![], time_ms: base.time_ms, writer: base.writer.clone() }, minted))
 }

@@ -16,7 +16,7 @@ use crate::table::schema::TableSchema;
 use crate::txn::action::{Action, AddDataFile, AddFragment};
 use crate::txn::composite::{RowCounts, Step};
 use crate::txn::refs::{Ref, Token};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch};
+use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Int32Type, Int64Type, UInt32Type};
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -238,9 +238,8 @@ impl Writing {
         let actions: &Int32Array = column(batch, ACTION_COLUMN)?.as_primitive::<Int32Type>();
         for at in 0..batch.num_rows() {
             let statement = self.statement();
-            let mut mark = |replaced| {
-                self.marks.mark(fragments, offsets, at, replaced).map_err(|e| e.into_error(&self.spec.table, statement))
-            };
+            let mut mark =
+                |replaced| self.marks.mark(fragments, offsets, at, replaced).map_err(|e| e.into_error(&self.spec.table, statement));
             match actions.value(at) {
                 ACTION_INSERT => self.counts.inserted += 1,
                 ACTION_UPDATE => {

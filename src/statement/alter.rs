@@ -35,7 +35,8 @@ pub async fn add_columns(state: &SessionState, table: &str, base: &Version, alte
     for (definition, if_not_exists) in added_columns(alter)? {
         let field = arrow_field(state, table, definition).await?;
         let name = field.field(0).name();
-        let exists = schema.column(name).is_some() || actions.iter().any(|action| matches!(action, Action::AddField(add) if add.name == *name));
+        let exists =
+            schema.column(name).is_some() || actions.iter().any(|action| matches!(action, Action::AddField(add) if add.name == *name));
         match (exists, if_not_exists) {
             (false, _) => {}
             (true, true) => continue,
@@ -45,7 +46,8 @@ pub async fn add_columns(state: &SessionState, table: &str, base: &Version, alte
             let what = format!("ADD COLUMN '{name}' NOT NULL on table '{table}'");
             return Err(Error::unsupported(what, Some("add it without NOT NULL: rows that are there read as NULL")));
         }
-        let numbered = TableSchema::from_arrow(create::schema(table, &field)?.to_plain_arrow().as_ref(), FieldId(1)).map_err(Error::invalid)?;
+        let numbered =
+            TableSchema::from_arrow(create::schema(table, &field)?.to_plain_arrow().as_ref(), FieldId(1)).map_err(Error::invalid)?;
         let token = |id: FieldId| Token(next + (id.0 - 1) as u32);
         actions.extend(numbered.fields().iter().map(|field| Action::AddField(action(field, token))));
         next += numbered.fields().len() as u32;

@@ -62,7 +62,12 @@ pub async fn create_table(lake: &Lake, state: &SessionState, create: CreateMemor
 fn done(inserted: u64, version: Option<u64>) -> Done {
     let mut counts = crate::txn::composite::RowCounts::default();
     counts.inserted = inserted;
-    Done { operation: "CREATE TABLE".into(), counts, version, facts: CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() } }
+    Done {
+        operation: "CREATE TABLE".into(),
+        counts,
+        version,
+        facts: CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() },
+    }
 }
 
 /// Refuses what a table cannot have yet.

@@ -4,11 +4,11 @@
 //! whose rows are the rows to delete.
 
 use crate::error::{Error, Result};
+use datafusion::common::TableReference;
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::{DmlStatement, WriteOp};
 use datafusion::logical_expr::{LogicalPlan, TableSource};
-use datafusion::sql::TableReference;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Delete, FromTable, GroupByExpr, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,

@@ -59,7 +59,8 @@ impl Lake {
 
     /// The names of its tables, as of the newest catalog.
     pub async fn table_names(&self) -> Result<Vec<String>> {
-        Ok(names(&self.inner.catalog.newest().await?))
+        let catalog = self.inner.catalog.newest().await?;
+        Ok(names(&catalog))
     }
 
     /// The names of its tables as of the last catalog that was read.

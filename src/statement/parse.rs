@@ -125,8 +125,32 @@ pub fn plain_name(name: &ObjectName) -> Result<String> {
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
     const KNOWN: [&str; 26] = [
-        "BEGIN", "START", "TRANSACTION", "WORK", "COMMIT", "END", "ROLLBACK", "ABORT", "TO", "SAVEPOINT", "RELEASE", "OPTIMIZE",
-        "EXPLAIN", "DESCRIBE", "DESC", "HISTORY", "VACUUM", "RESTORE", "VERIFY", "FULL", "TABLE", "WHERE", "ORDER", "ZORDER", "BY", "",
+        "BEGIN",
+        "START",
+        "TRANSACTION",
+        "WORK",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "ABORT",
+        "TO",
+        "SAVEPOINT",
+        "RELEASE",
+        "OPTIMIZE",
+        "EXPLAIN",
+        "DESCRIBE",
+        "DESC",
+        "HISTORY",
+        "VACUUM",
+        "RESTORE",
+        "VERIFY",
+        "FULL",
+        "TABLE",
+        "WHERE",
+        "ORDER",
+        "ZORDER",
+        "BY",
+        "",
     ];
     let known = |at: usize| match parser.parser.peek_nth_token(at).token {
         Token::Word(word) if word.quote_style.is_none() => KNOWN.into_iter().find(|known| word.value.eq_ignore_ascii_case(known)),
@@ -179,7 +203,9 @@ mod tests {
 
     #[test]
     fn what_is_not_offered_says_so() {
-        for sql in ["OPTIMIZE t ORDER BY (a)", "OPTIMIZE t ZORDER BY (a)", "OPTIMIZE t WHERE a = 1", "VACUUM t", "ROLLBACK TO x", "SAVEPOINT x"] {
+        for sql in
+            ["OPTIMIZE t ORDER BY (a)", "OPTIMIZE t ZORDER BY (a)", "OPTIMIZE t WHERE a = 1", "VACUUM t", "ROLLBACK TO x", "SAVEPOINT x"]
+        {
             let error = parse(sql).unwrap_err();
             assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
         }

@@ -214,9 +214,7 @@ impl Session {
         };
         let base = self.scope.view(&log).await?;
         let step = alter::add_columns(state, &table, &base, alter, sql).await?;
-        let done = |version, facts| {
-            changed(Done { operation: "ALTER TABLE".into(), counts: RowCounts::default(), version, facts })
-        };
+        let done = |version, facts| changed(Done { operation: "ALTER TABLE".into(), counts: RowCounts::default(), version, facts });
         if self.in_transaction() {
             self.scope.append(&log, &base, step, vec![]).await?;
             return Ok(done(None, CommitFacts::default()));

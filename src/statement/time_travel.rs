@@ -64,7 +64,9 @@ fn travel_at(tokens: &[Token], at: usize) -> Result<Option<Travel>> {
     let end = value.map_or(tokens.len(), |value| value + 1);
     let next = value.and_then(|value| significant_after(tokens, value)).and_then(|next| tokens.get(next));
     let aliased = match next {
-        Some(Token::Word(word)) => word.keyword == Keyword::AS || word.quote_style.is_some() || !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword),
+        Some(Token::Word(word)) => {
+            word.keyword == Keyword::AS || word.quote_style.is_some() || !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
+        }
         _ => false,
     };
     Ok(Some(Travel { name, end, version, aliased }))

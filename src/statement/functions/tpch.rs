@@ -39,7 +39,9 @@ impl TableFunctionImpl for TpchFunction {
         let table = text("tpch", args.exprs().first())?;
         let scale_factor = number("tpch", args.exprs().get(1))?;
         if !(scale_factor > 0.0 && scale_factor <= MAX_SCALE_FACTOR) {
-            return Err(Error::invalid(format!("tpch: the scale factor lies between 0 and {MAX_SCALE_FACTOR}, not at {scale_factor}")).into());
+            return Err(
+                Error::invalid(format!("tpch: the scale factor lies between 0 and {MAX_SCALE_FACTOR}, not at {scale_factor}")).into()
+            );
         }
         let part = Part { table, scale_factor };
         let schema = part.batches()?.schema();

@@ -1,0 +1,41 @@
+//! Reading: a snapshot becomes a scan of DataFusion.
+//!
+//! ```text
+//!   ScanRequest { fragments, deleted rows, projection, predicate, .. }
+//!      |  pruning     which fragments can hold a row that matches, by the statistics of the manifest
+//!      |  statistics  what the planner may believe of those that are left
+//!      v
+//!   plan            DataSourceExec( file groups, FragmentSource )
+//!      |                                |
+//!      | executed                       |- ParquetSource   DataFusion's reader: ranges, row groups, pages, filters
+//!      v                                |- evolve          columns by field id, not by name
+//!   mask            every batch without the deleted rows   |- reader  footers cached, every block checked
+//! ```
+//!
+//! Every scan can yield two more columns, the address of a row: `address` names them. A plain SELECT never asks for them.
+//!
+//! Goes in: fragments of one version. Comes out: an execution plan whose rows are the live rows of those fragments.
+//! Always holds: a deleted row is never seen, whatever was pruned, split, limited or pushed down; a column is found by its
+//! field id alone; what the planner is told to be exact is exact for the *live* rows.
+
+pub mod address;
+pub mod evolve;
+mod mask;
+pub mod pin;
+pub mod plan;
+pub mod provider;
+pub mod pruning;
+mod reader;
+pub mod source;
+pub mod statistics;
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::Error;
+use datafusion::common::DataFusionError;
+
+/// Our error on its way through DataFusion.
+pub(crate) fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

@@ -1,0 +1,261 @@
+//! The plan of a scan: which files, in which groups, with what the planner may know of them.
+//!
+//! ```text
+//!   unordered   files spread over partitions by size; DataFusion may split them by byte ranges, let partitions take each
+//!               other's files, read row groups in any order
+//!   in groups   partition i reads the fragments of group i, in their order, row by row (OPTIMIZE: new addresses follow)
+//! ```
+//!
+//! Goes in: the fragments of a version and the rows deleted in each. Comes out: an execution plan for their live rows.
+//! Always holds: the deleted rows given are as many as the fragment says (else the scan is refused, since counts are answered
+//! from the fragment); every file is read through its checksums.
+
+use super::address::scan_schema;
+use super::evolve::FieldIdAdapterFactory;
+use super::external;
+use super::mask::Deletions;
+use super::pruning::prune;
+use super::reader::{FileOf, FragmentReaderFactory};
+use super::source::FragmentSource;
+use super::statistics::{of_fragment, of_fragments};
+use crate::error::{Error, Result};
+use crate::store::{FileCheck, ObjectName, Store, VerifiedStore};
+use crate::table::fragment::{DataFile, Fragment};
+use crate::table::schema::TableSchema;
+use datafusion::catalog::Session;
+use datafusion::common::config::TableParquetOptions;
+use datafusion::common::{ColumnStatistics, Result as EngineResult, ScalarValue, Statistics};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::ParquetAccessPlan;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
+use object_store::path::Path;
+use roaring::RoaringBitmap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+
+/// How much of the end of a file is read at first, at least: as much as one block of its checksums, which is read anyway.
+const SMALLEST_FOOTER_HINT_BYTES: usize = 64 * 1024;
+/// How much of the end of a file is read at first, at most.
+const LARGEST_FOOTER_HINT_BYTES: usize = 512 * 1024;
+/// What a footer says of one column of one row group, roughly.
+const FOOTER_BYTES_PER_CHUNK: usize = 200;
+
+/// What to scan.
+#[derive(Debug)]
+pub struct ScanRequest {
+    /// The store of the table.
+    pub store: Store,
+    /// The table's name, for errors.
+    pub table: Arc<str>,
+    /// The table's columns.
+    pub schema: Arc<TableSchema>,
+    /// The fragments, and the rows that are deleted in each.
+    pub fragments: Vec<(Arc<Fragment>, Option<Arc<RoaringBitmap>>)>,
+    /// Positions in: the table's columns, then `__amend_fragment`, then `__amend_offset`. `None` is the table's columns.
+    pub projection: Option<Vec<usize>>,
+    /// A condition, over all columns that a scan can have, on the rows that are wanted. Fragments that cannot hold one are left
+    /// out; rows that do not match are not: DataFusion pushes its filters down by itself.
+    pub predicate: Option<Arc<dyn PhysicalExpr>>,
+    /// How many rows are enough; not obeyed together with a predicate, since rows that do not match would count.
+    pub limit: Option<usize>,
+    /// Groups of positions in `fragments`, each to be read in order as one partition; `None` if order does not matter.
+    pub groups: Option<Vec<Vec<usize>>>,
+    /// Whether filters are evaluated row by row while columns are read; `None` leaves it to the session.
+    pub pushdown_filters: Option<bool>,
+    /// How many partitions to spread the files over, if they are not in groups.
+    pub target_partitions: usize,
+}
+
+/// Makes the objects of `store` known to the runtime, and says under which URL.
+pub fn register(store: &Store, runtime: &RuntimeEnv) -> EngineResult<ObjectStoreUrl> {
+    let url = ObjectStoreUrl::parse(format!("amend://{}", store.url_key()))?;
+    runtime.register_object_store(url.as_ref(), Arc::clone(store.objects()));
+    Ok(url)
+}
+
+/// The plan of a scan.
+pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn ExecutionPlan>> {
+    let columns = request.schema.to_arrow();
+    let schema = scan_schema(Arc::clone(&columns));
+    let projection = request.projection.clone().unwrap_or_else(|| (0..columns.fields().len()).collect());
+
+    let fragments: Vec<Arc<Fragment>> = request.fragments.iter().map(|(fragment, _)| Arc::clone(fragment)).collect();
+    let mut wanted = match &request.predicate {
+        Some(predicate) => prune(&fragments, &request.schema, schema.table_schema(), predicate),
+        None => vec![true; fragments.len()],
+    };
+    for (wanted, fragment) in wanted.iter_mut().zip(&fragments) {
+        *wanted &= fragment.live_rows() > 0;
+    }
+
+    let mut seen = vec![false; columns.fields().len()];
+    let in_predicate = request.predicate.iter().flat_map(collect_columns).map(|column| column.index());
+    for column in projection.iter().copied().chain(in_predicate) {
+        seen.get_mut(column).map(|seen| *seen = true);
+    }
+    let mut checks = HashMap::new();
+    let mut statistics = Vec::new();
+    let mut files: Vec<Option<PartitionedFile>> = Vec::with_capacity(fragments.len());
+    for ((fragment, deleted), wanted) in request.fragments.iter().zip(wanted) {
+        if !wanted {
+            files.push(None);
+            continue;
+        }
+        let known = of_fragment(fragment, &request.schema, &columns, &seen);
+        let (file, check) = request.file(fragment, deleted.as_ref()).map_err(external)?;
+        checks.insert(file.object_meta.location.clone(), check);
+        files.push(Some(file.with_statistics(Arc::new(known.clone()))));
+        statistics.push(known);
+    }
+    let files_with_deletions = files.iter().flatten().filter(|file| file.extension::<Deletions>().is_some()).count();
+    let is_empty = files.iter().all(Option::is_none);
+    let (groups, partitioning) = match &request.groups {
+        None => (spread(files, request.target_partitions), None),
+        Some(groups) => {
+            let groups = in_groups(files, groups).map_err(external)?;
+            let partitioning = Partitioning::UnknownPartitioning(groups.len());
+            (groups, Some(partitioning))
+        }
+    };
+    if is_empty {
+        let projected = schema.table_schema().project(&projection)?;
+        return Ok(Arc::new(EmptyExec::new(Arc::new(projected)).with_partitions(groups.len().max(1))));
+    }
+
+    let url = register(&request.store, session.runtime_env())?;
+    let verified = VerifiedStore::new(Arc::clone(request.store.objects()), checks);
+    let footers = session.runtime_env().cache_manager.get_file_metadata_cache();
+    let mut options = TableParquetOptions { global: session.config_options().execution.parquet.clone(), ..Default::default() };
+    // The type of a column is the table's, whatever the session thinks of INT96.
+    options.global.coerce_int96 = None;
+    let parquet = ParquetSource::new(schema)
+        .with_table_parquet_options(options)
+        .with_parquet_file_reader_factory(Arc::new(FragmentReaderFactory::new(verified, footers)));
+    let source = FragmentSource::new(parquet, request.pushdown_filters, files_with_deletions);
+    let config = FileScanConfigBuilder::new(url, Arc::new(source))
+        .with_projection_indices(Some(projection))?
+        .with_file_groups(groups)
+        .with_statistics(with_address(of_fragments(&statistics, &columns)?))
+        .with_limit(request.limit.filter(|_| request.predicate.is_none()))
+        .with_expr_adapter(Some(Arc::new(FieldIdAdapterFactory::new(request.table))))
+        .with_preserve_order(partitioning.is_some())
+        .with_output_partitioning(partitioning)
+        .build();
+    Ok(DataSourceExec::from_data_source(config))
+}
+
+impl ScanRequest {
+    /// The file of a fragment, with what its readers have to know, and with what its bytes are held against.
+    fn file(&self, fragment: &Arc<Fragment>, deleted: Option<&Arc<RoaringBitmap>>) -> Result<(PartitionedFile, FileCheck)> {
+        let file = match fragment.files.as_slice() {
+            [file] if file.base.is_none() => file,
+            _ => {
+                let what = format!("reading fragment {} of table '{}', which is not one file of its folder,", fragment.id, self.table);
+                return Err(Error::unsupported(what, None));
+            }
+        };
+        let damaged = |reason: String| Error::damaged(self.table.as_ref(), &file.path, reason);
+        let name = ObjectName::parse(&file.path).map_err(damaged)?;
+        let rows: u64 = file.row_groups.iter().map(|rows| u64::from(*rows)).sum();
+        if rows != u64::from(fragment.physical_rows) {
+            return Err(damaged(format!("its row groups have {rows} rows, fragment {} has {}", fragment.id, fragment.physical_rows)));
+        }
+        let deleted_rows = deleted.map_or(0, |deleted| deleted.len());
+        if deleted_rows != u64::from(fragment.deleted_rows()) {
+            let (id, expected) = (fragment.id, fragment.deleted_rows());
+            return Err(Error::internal(format!("{deleted_rows} deleted rows were given for fragment {id}, which has {expected}")));
+        }
+        let check = FileCheck {
+            size_bytes: file.size_bytes,
+            block_bytes: file.checksum.block_bytes,
+            crc32c: file.checksum.crc32c.as_slice().into(),
+            table: self.table.to_string(),
+            object: file.path.clone(),
+        };
+        let location: Path = self.store.location(&name);
+        let mut partitioned = PartitionedFile::new(String::new(), file.size_bytes)
+            .with_partition_values(vec![ScalarValue::UInt32(Some(fragment.id.0))])
+            .with_metadata_size_hint(footer_hint(file))
+            .with_extension(FileOf { fragment: Arc::clone(fragment), table: Arc::clone(&self.table) });
+        partitioned.object_meta.location = location;
+        if let Some(deleted) = deleted.filter(|deleted| !deleted.is_empty()) {
+            partitioned = partitioned.with_extension(Deletions(Arc::clone(deleted)));
+            if let Some(access) = live_row_groups(file, deleted) {
+                partitioned = partitioned.with_extension(access);
+            }
+        }
+        Ok((partitioned, check))
+    }
+}
+
+/// Skips the row groups of which every row is deleted; `None` if there are none.
+fn live_row_groups(file: &DataFile, deleted: &RoaringBitmap) -> Option<ParquetAccessPlan> {
+    let mut access = ParquetAccessPlan::new_all(file.row_groups.len());
+    let mut skips = false;
+    let mut start = 0u32;
+    for (group, rows) in file.row_groups.iter().enumerate() {
+        let end = start.checked_add(*rows)?;
+        if *rows > 0 && deleted.contains_range(start..end) {
+            access.skip(group);
+            skips = true;
+        }
+        start = end;
+    }
+    skips.then_some(access)
+}
+
+fn footer_hint(file: &DataFile) -> usize {
+    let chunks = file.columns.len().saturating_mul(file.row_groups.len());
+    let guess = chunks.saturating_mul(FOOTER_BYTES_PER_CHUNK).clamp(SMALLEST_FOOTER_HINT_BYTES, LARGEST_FOOTER_HINT_BYTES);
+    usize::try_from(file.size_bytes).unwrap_or(usize::MAX).min(guess)
+}
+
+/// Files in at most `partitions` groups of about the same size, in each in the order given.
+fn spread(files: Vec<Option<PartitionedFile>>, partitions: usize) -> Vec<FileGroup> {
+    let files: Vec<PartitionedFile> = files.into_iter().flatten().collect();
+    let mut largest_first: Vec<(usize, u64)> = files.iter().map(|file| file.object_meta.size).enumerate().collect();
+    largest_first.sort_by_key(|(position, size_bytes)| (Reverse(*size_bytes), *position));
+    let groups = partitions.clamp(1, files.len().max(1));
+    let mut emptiest: BinaryHeap<Reverse<(u64, usize)>> = (0..groups).map(|group| Reverse((0, group))).collect();
+    let mut group_of = vec![0; files.len()];
+    for (position, size_bytes) in largest_first {
+        let Some(Reverse((load_bytes, group))) = emptiest.pop() else { break };
+        if let Some(group_of) = group_of.get_mut(position) {
+            *group_of = group;
+        }
+        emptiest.push(Reverse((load_bytes.saturating_add(size_bytes), group)));
+    }
+    let mut grouped = vec![Vec::new(); groups];
+    for (file, group) in files.into_iter().zip(group_of) {
+        if let Some(grouped) = grouped.get_mut(group) {
+            grouped.push(file);
+        }
+    }
+    grouped.into_iter().map(FileGroup::new).collect()
+}
+
+/// Files in the groups given; those that are left out are missing in their group.
+fn in_groups(files: Vec<Option<PartitionedFile>>, groups: &[Vec<usize>]) -> Result<Vec<FileGroup>> {
+    let group = |positions: &Vec<usize>| {
+        let files = positions.iter().filter_map(|position| match files.get(*position) {
+            Some(file) => file.clone().map(Ok),
+            None => Some(Err(Error::internal(format!("there is no fragment at position {position} of the scan")))),
+        });
+        files.collect::<Result<Vec<_>>>().map(FileGroup::new)
+    };
+    groups.iter().map(group).collect()
+}
+
+/// Statistics of the whole schema of a scan.
+fn with_address(mut statistics: Statistics) -> Statistics {
+    statistics.column_statistics.extend([ColumnStatistics::new_unknown(), ColumnStatistics::new_unknown()]);
+    statistics
+}

@@ -1,0 +1,9 @@
+//! Scans of real files through SQL, against what a loop over the rows says.
+
+mod damage;
+mod evolution;
+mod fixture;
+mod oracle;
+mod planning;
+mod row_groups;
+mod trust;
