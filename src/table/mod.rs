@@ -5,6 +5,7 @@
 //!  fragment         a set of rows, addressed (fragment, offset); its columns lie in data files
 //!  row_address      the 64-bit name of one row in one fragment
 //!  deletion_vector  which offsets of a fragment are no longer rows; puffin is its file format
+//!  type_name        types as text
 //!  stats            what is known about a column of a data file without reading it
 //! ```
 
@@ -14,3 +15,4 @@ pub mod puffin;
 pub mod row_address;
 pub mod schema;
 pub mod stats;
+pub mod type_name;

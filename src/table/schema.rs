@@ -86,8 +86,12 @@ impl TableSchema {
                 return Err(format!("field id {} is used twice", field.id));
             }
         }
+        let mut parts: HashMap<FieldId, usize> = HashMap::new();
+        for parent in fields.iter().filter_map(|field| field.parent) {
+            *parts.entry(parent).or_default() += 1;
+        }
         for field in &fields {
-            let children = fields.iter().filter(|f| f.parent == Some(field.id)).count();
+            let children = parts.get(&field.id).copied().unwrap_or(0);
             let ok = match field.field_type {
                 FieldType::Leaf(_) => children == 0,
                 FieldType::Struct => true,
