@@ -6,11 +6,23 @@
 //!   FragmentSet = immutable pages of fragment records  <- overridden by a bounded tail
 //!
 //!   apply   Snapshot + Transaction -> Snapshot         pure
-//!   wire    the protobuf messages                      shapes only
+//!   encode  Version -> bytes, read back before anyone else sees them
 //!   decode  bytes -> Version, bounded and checked      the only place where foreign bytes become values
+//!     frame   magic, format version, length, checksum  around every metadata object
+//!     shape   known fields, bounded counts             before anything is built
+//!     wire    the protobuf messages                    shapes only; `record` and `txn::wire` turn them into nouns and back
+//!     check   what must hold of a noun
 //! ```
 
 pub mod apply;
+pub mod catalog;
+pub mod check;
+pub mod decode;
+pub mod encode;
 pub mod fragments;
+pub mod frame;
+pub(crate) mod record;
+mod shape;
 pub mod snapshot;
 pub mod version;
+pub(crate) mod wire;

@@ -17,6 +17,10 @@ pub use change_of_address::{ChangeOfAddress, MapLocation};
 pub use remove_fragment::RemoveFragment;
 pub use set_deletion_file::SetDeletionFile;
 
+use crate::manifest::frame::DecodeError;
+use crate::manifest::record::required;
+use crate::manifest::wire;
+
 /// One delta.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
@@ -45,5 +49,36 @@ impl Action {
             Action::ChangeOfAddress(_) => "ChangeOfAddress",
             Action::AddField(_) => "AddField",
         }
+    }
+}
+
+impl From<&Action> for wire::Action {
+    fn from(action: &Action) -> Self {
+        use wire::ActionKind as Kind;
+        let kind = match action {
+            Action::AddFragment(action) => Kind::AddFragment(action.into()),
+            Action::AddDataFile(action) => Kind::AddDataFile(action.into()),
+            Action::RemoveFragment(action) => Kind::RemoveFragment(action.into()),
+            Action::SetDeletionFile(action) => Kind::SetDeletionFile(action.into()),
+            Action::ChangeOfAddress(action) => Kind::ChangeOfAddress(action.into()),
+            Action::AddField(action) => Kind::AddField(action.into()),
+        };
+        wire::Action { kind: Some(kind) }
+    }
+}
+
+impl TryFrom<wire::Action> for Action {
+    type Error = DecodeError;
+
+    fn try_from(action: wire::Action) -> Result<Self, DecodeError> {
+        use wire::ActionKind as Kind;
+        Ok(match required(action.kind, "the kind of an action")? {
+            Kind::AddFragment(action) => Action::AddFragment(action.into()),
+            Kind::AddDataFile(action) => Action::AddDataFile(action.try_into()?),
+            Kind::AddField(action) => Action::AddField(action.try_into()?),
+            Kind::RemoveFragment(action) => Action::RemoveFragment(action.try_into()?),
+            Kind::SetDeletionFile(action) => Action::SetDeletionFile(action.try_into()?),
+            Kind::ChangeOfAddress(action) => Action::ChangeOfAddress(action.try_into()?),
+        })
     }
 }

@@ -22,3 +22,4 @@ pub mod composite;
 pub mod footprint;
 pub mod rebase;
 pub mod refs;
+mod wire;

@@ -4,6 +4,9 @@
 //! holds already must have been tombstoned before.
 
 use crate::manifest::apply::{ApplyError, Applying};
+use crate::manifest::frame::DecodeError;
+use crate::manifest::record::required;
+use crate::manifest::wire;
 use crate::table::fragment::DataFile;
 use crate::txn::footprint::{Coordinate, Footprint, Mode};
 use crate::txn::refs::{FieldRef, FragmentRef, Ref};
@@ -63,5 +66,33 @@ impl AddDataFile {
                 into.claim(Coordinate::FieldData(fragment, field), Mode::Writes);
             }
         }
+    }
+}
+
+impl From<&AddDataFile> for wire::AddDataFile {
+    fn from(action: &AddDataFile) -> Self {
+        wire::AddDataFile {
+            fragment: Some(action.fragment.into()),
+            file: Some((&action.file).into()),
+            fields: action.fields.iter().map(|field| (*field).into()).collect(),
+            data_change: action.data_change,
+        }
+    }
+}
+
+impl TryFrom<wire::AddDataFile> for AddDataFile {
+    type Error = DecodeError;
+
+    fn try_from(action: wire::AddDataFile) -> Result<Self, DecodeError> {
+        let file: DataFile = required(action.file, "the file of AddDataFile")?.try_into()?;
+        if action.fields.len() != file.columns.len() {
+            return Err(DecodeError::damaged(format!("AddDataFile names another number of fields than '{}' has columns", file.path)));
+        }
+        Ok(AddDataFile {
+            fragment: required(action.fragment, "the fragment of AddDataFile")?.try_into()?,
+            file,
+            fields: action.fields.into_iter().map(FieldRef::try_from).collect::<Result<_, _>>()?,
+            data_change: action.data_change,
+        })
     }
 }

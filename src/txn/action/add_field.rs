@@ -3,6 +3,9 @@
 //! Applied: mints the next field id for its token. Parts of a nested field are added one by one, parents first.
 
 use crate::manifest::apply::{ApplyError, Applying};
+use crate::manifest::frame::DecodeError;
+use crate::manifest::record::{type_from_wire, type_to_wire};
+use crate::manifest::wire;
 use crate::table::schema::{Field, FieldType};
 use crate::txn::footprint::{Coordinate, Footprint, Mode};
 use crate::txn::refs::{FieldRef, Token};
@@ -55,5 +58,33 @@ impl AddField {
             },
         };
         into.claim(Coordinate::FieldName(parent, self.name.clone()), Mode::Writes);
+    }
+}
+
+impl From<&AddField> for wire::AddField {
+    fn from(action: &AddField) -> Self {
+        wire::AddField {
+            token: action.token.0,
+            parent: action.parent.map(Into::into),
+            name: action.name.clone(),
+            r#type: type_to_wire(&action.field_type),
+            nullable: action.nullable,
+            metadata: action.metadata.clone(),
+        }
+    }
+}
+
+impl TryFrom<wire::AddField> for AddField {
+    type Error = DecodeError;
+
+    fn try_from(action: wire::AddField) -> Result<Self, DecodeError> {
+        Ok(AddField {
+            token: Token(action.token),
+            parent: action.parent.map(FieldRef::try_from).transpose()?,
+            field_type: type_from_wire(&action.r#type)?,
+            name: action.name,
+            nullable: action.nullable,
+            metadata: action.metadata,
+        })
     }
 }

@@ -3,6 +3,7 @@
 //! Applied: mints the next fragment id for its token.
 
 use crate::manifest::apply::{ApplyError, Applying};
+use crate::manifest::wire;
 use crate::table::fragment::Fragment;
 use crate::txn::refs::Token;
 use std::sync::Arc;
@@ -32,5 +33,17 @@ impl AddFragment {
             updated_at: version,
         }));
         Ok(())
+    }
+}
+
+impl From<&AddFragment> for wire::AddFragment {
+    fn from(action: &AddFragment) -> Self {
+        wire::AddFragment { token: action.token.0, physical_rows: action.physical_rows, data_change: action.data_change }
+    }
+}
+
+impl From<wire::AddFragment> for AddFragment {
+    fn from(action: wire::AddFragment) -> Self {
+        AddFragment { token: Token(action.token), physical_rows: action.physical_rows, data_change: action.data_change }
     }
 }

@@ -6,6 +6,10 @@
 //! Always holds: every source is removed and every target added by the same transaction.
 
 use crate::manifest::apply::{ApplyError, Applying};
+use crate::manifest::check::check_path;
+use crate::manifest::frame::DecodeError;
+use crate::manifest::record::required;
+use crate::manifest::wire;
 use crate::txn::refs::FragmentRef;
 use bytes::Bytes;
 
@@ -43,5 +47,43 @@ impl ChangeOfAddress {
             to.fragment(*fragment)?;
         }
         Ok(())
+    }
+}
+
+impl From<&ChangeOfAddress> for wire::ChangeOfAddress {
+    fn from(action: &ChangeOfAddress) -> Self {
+        use wire::map_location::Place;
+        let place = match &action.map {
+            MapLocation::Inline(map) => Place::Inline(map.clone()),
+            MapLocation::Object { path, size_bytes, crc32c } => {
+                Place::Object(wire::MapObject { path: path.clone(), size_bytes: *size_bytes, crc32c: *crc32c })
+            }
+        };
+        wire::ChangeOfAddress {
+            sources: action.sources.iter().map(|fragment| (*fragment).into()).collect(),
+            targets: action.targets.iter().map(|fragment| (*fragment).into()).collect(),
+            map: Some(wire::MapLocation { place: Some(place) }),
+        }
+    }
+}
+
+impl TryFrom<wire::ChangeOfAddress> for ChangeOfAddress {
+    type Error = DecodeError;
+
+    fn try_from(action: wire::ChangeOfAddress) -> Result<Self, DecodeError> {
+        use wire::map_location::Place;
+        let place = action.map.and_then(|map| map.place);
+        let map = match required(place, "the map of ChangeOfAddress")? {
+            Place::Inline(map) => MapLocation::Inline(map),
+            Place::Object(wire::MapObject { path, size_bytes, crc32c }) => {
+                check_path(&path).map_err(DecodeError::Damaged)?;
+                MapLocation::Object { path, size_bytes, crc32c }
+            }
+        };
+        Ok(ChangeOfAddress {
+            sources: action.sources.into_iter().map(FragmentRef::try_from).collect::<Result<_, _>>()?,
+            targets: action.targets.into_iter().map(FragmentRef::try_from).collect::<Result<_, _>>()?,
+            map,
+        })
     }
 }

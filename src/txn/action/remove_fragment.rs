@@ -2,6 +2,9 @@
 //! says that they moved.
 
 use crate::manifest::apply::{ApplyError, Applying};
+use crate::manifest::frame::DecodeError;
+use crate::manifest::record::required;
+use crate::manifest::wire;
 use crate::txn::refs::FragmentRef;
 
 /// A fragment goes.
@@ -19,5 +22,22 @@ impl RemoveFragment {
         let id = to.fragment(self.fragment)?.id;
         to.remove(id);
         Ok(())
+    }
+}
+
+impl From<&RemoveFragment> for wire::RemoveFragment {
+    fn from(action: &RemoveFragment) -> Self {
+        wire::RemoveFragment { fragment: Some(action.fragment.into()), data_change: action.data_change }
+    }
+}
+
+impl TryFrom<wire::RemoveFragment> for RemoveFragment {
+    type Error = DecodeError;
+
+    fn try_from(action: wire::RemoveFragment) -> Result<Self, DecodeError> {
+        Ok(RemoveFragment {
+            fragment: required(action.fragment, "the fragment of RemoveFragment")?.try_into()?,
+            data_change: action.data_change,
+        })
     }
 }

@@ -8,8 +8,15 @@
 //! others.
 
 use crate::manifest::apply::{ApplyError, Applying};
-use crate::table::deletion_vector::DeletionFile;
+use crate::manifest::check::check_vector;
+use crate::manifest::frame::DecodeError;
+use crate::manifest::record::required;
+use crate::manifest::wire;
+use crate::table::deletion_vector::{self, DeletionFile};
+use crate::table::row_address::MAX_ROWS_PER_FRAGMENT;
 use crate::txn::refs::FragmentRef;
+use crate::txn::wire::{rows_from_wire, rows_to_wire};
+use bytes::Bytes;
 use roaring::RoaringBitmap;
 use std::sync::Arc;
 
@@ -47,5 +54,71 @@ impl SetDeletionFile {
         fragment.updated_at = to.version();
         to.put(Arc::new(fragment));
         Ok(())
+    }
+}
+
+impl From<&SetDeletionFile> for wire::SetDeletionFile {
+    fn from(action: &SetDeletionFile) -> Self {
+        let (replaced, replaced_rows) = if action.replaced.is_empty() {
+            (wire::Replaced::None, Bytes::new())
+        } else if action.replaced == action.added {
+            (wire::Replaced::All, Bytes::new())
+        } else {
+            (wire::Replaced::Some, rows_to_wire(&action.replaced))
+        };
+        wire::SetDeletionFile {
+            fragment: Some(action.fragment.into()),
+            vector: action.vector.as_ref().map(Into::into),
+            added: rows_to_wire(&action.added),
+            replaced: replaced.into(),
+            replaced_rows,
+        }
+    }
+}
+
+impl TryFrom<wire::SetDeletionFile> for SetDeletionFile {
+    type Error = DecodeError;
+
+    fn try_from(action: wire::SetDeletionFile) -> Result<Self, DecodeError> {
+        let vector = action.vector.map(DeletionFile::try_from).transpose()?;
+        let added = rows_from_wire(&action.added)?;
+        if action.replaced != i32::from(wire::Replaced::Some) && !action.replaced_rows.is_empty() {
+            return Err(DecodeError::damaged("SetDeletionFile names rows that it says it does not name"));
+        }
+        let replaced = match wire::Replaced::try_from(action.replaced) {
+            Ok(wire::Replaced::None) => RoaringBitmap::new(),
+            Ok(wire::Replaced::All) => added.clone(),
+            Ok(wire::Replaced::Some) => rows_from_wire(&action.replaced_rows)?,
+            Ok(wire::Replaced::Unspecified) => return Err(DecodeError::damaged("SetDeletionFile does not say which rows it replaced")),
+            Err(_) => return Err(DecodeError::unknown(format!("way {} of SetDeletionFile to name rows", action.replaced))),
+        };
+        let action = SetDeletionFile {
+            fragment: required(action.fragment, "the fragment of SetDeletionFile")?.try_into()?,
+            vector,
+            added,
+            replaced,
+        };
+        action.check()?;
+        Ok(action)
+    }
+}
+
+impl SetDeletionFile {
+    /// Refuses sets of rows that do not lie in one another.
+    fn check(&self) -> Result<(), DecodeError> {
+        // Which fragment it is cannot be seen from here; it has no more rows than any fragment.
+        let any = MAX_ROWS_PER_FRAGMENT as u32;
+        self.vector.as_ref().map_or(Ok(()), |vector| check_vector(vector, any))?;
+        let in_vector = match &self.vector {
+            None => self.added.is_empty(),
+            Some(DeletionFile::Inline { blob, .. }) => {
+                self.added.is_subset(&deletion_vector::decode(blob, any).map_err(DecodeError::Damaged)?)
+            }
+            Some(DeletionFile::Puffin { cardinality, .. }) => self.added.len() <= u64::from(*cardinality),
+        };
+        match in_vector && self.replaced.is_subset(&self.added) {
+            true => Ok(()),
+            false => Err(DecodeError::damaged("SetDeletionFile claims rows that it does not delete")),
+        }
     }
 }

@@ -1,0 +1,532 @@
+//! The protobuf messages of package `amend.v1`, as `docs/format.proto` has them. Shapes only: what a field means is
+//! said there, and what its values may be is checked where they become types.
+//!
+//! Always holds: a tag is never used again for something else; [`shape`](super::shape) lists the same fields, and a test
+//! compares both with `docs/format.proto`.
+
+use bytes::Bytes;
+use prost::{Message, Oneof};
+use std::collections::BTreeMap;
+
+/// Stands for "no field" in [`FileColumn::field`].
+pub(crate) const TOMBSTONE: i32 = -2;
+
+// ---- objects: the payloads of frames ----
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Manifest {
+    #[prost(uint64, tag = "1")]
+    pub version: u64,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub table_id: Bytes,
+    #[prost(uint64, tag = "3")]
+    pub time_ms: u64,
+    #[prost(string, tag = "4")]
+    pub writer: String,
+    #[prost(string, repeated, tag = "5")]
+    pub reader_features: Vec<String>,
+    #[prost(string, repeated, tag = "6")]
+    pub writer_features: Vec<String>,
+    #[prost(message, repeated, tag = "7")]
+    pub fields: Vec<Field>,
+    #[prost(message, optional, tag = "8")]
+    pub counters: Option<Counters>,
+    #[prost(btree_map = "string, string", tag = "9")]
+    pub config: BTreeMap<String, String>,
+    #[prost(uint64, tag = "10")]
+    pub low_water_mark: u64,
+    #[prost(message, repeated, tag = "11")]
+    pub pages: Vec<PageRef>,
+    #[prost(message, repeated, tag = "12")]
+    pub tail: Vec<TailRecord>,
+    #[prost(message, optional, tag = "13")]
+    pub transactions: Option<Transactions>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Page {
+    #[prost(message, repeated, tag = "1")]
+    pub fragments: Vec<Fragment>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CommittedTransactions {
+    #[prost(message, repeated, tag = "1")]
+    pub transactions: Vec<CommittedTransaction>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Catalog {
+    #[prost(uint64, tag = "1")]
+    pub version: u64,
+    #[prost(uint64, tag = "2")]
+    pub time_ms: u64,
+    #[prost(string, tag = "3")]
+    pub writer: String,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub transaction: Bytes,
+    #[prost(message, repeated, tag = "5")]
+    pub entries: Vec<CatalogEntry>,
+}
+
+// ---- parts of a manifest ----
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Counters {
+    #[prost(uint32, tag = "1")]
+    pub fragment: u32,
+    #[prost(int32, tag = "2")]
+    pub field: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PageRef {
+    #[prost(string, tag = "1")]
+    pub path: String,
+    #[prost(uint64, tag = "2")]
+    pub size_bytes: u64,
+    #[prost(fixed32, tag = "3")]
+    pub crc32c: u32,
+    #[prost(uint32, tag = "4")]
+    pub first: u32,
+    #[prost(uint32, tag = "5")]
+    pub last: u32,
+    #[prost(uint32, tag = "6")]
+    pub fragments: u32,
+    #[prost(uint64, tag = "7")]
+    pub live_rows: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct TailRecord {
+    #[prost(oneof = "tail_record::Record", tags = "1, 2")]
+    pub record: Option<tail_record::Record>,
+}
+
+pub(crate) mod tail_record {
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub(crate) enum Record {
+        #[prost(message, tag = "1")]
+        Put(super::Fragment),
+        #[prost(uint32, tag = "2")]
+        Removed(u32),
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Transactions {
+    #[prost(oneof = "transactions::Place", tags = "1, 2")]
+    pub place: Option<transactions::Place>,
+}
+
+pub(crate) mod transactions {
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub(crate) enum Place {
+        #[prost(message, tag = "1")]
+        Inline(super::CommittedTransactions),
+        #[prost(message, tag = "2")]
+        Object(super::TransactionsRef),
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct TransactionsRef {
+    #[prost(string, tag = "1")]
+    pub path: String,
+    #[prost(uint64, tag = "2")]
+    pub size_bytes: u64,
+    #[prost(fixed32, tag = "3")]
+    pub crc32c: u32,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub ids: Vec<Bytes>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CatalogEntry {
+    #[prost(string, tag = "1")]
+    pub namespace: String,
+    #[prost(string, tag = "2")]
+    pub name: String,
+    #[prost(string, tag = "3")]
+    pub folder: String,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub table_id: Bytes,
+}
+
+// ---- schema ----
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Field {
+    #[prost(int32, tag = "1")]
+    pub id: i32,
+    #[prost(int32, optional, tag = "2")]
+    pub parent: Option<i32>,
+    #[prost(string, tag = "3")]
+    pub name: String,
+    #[prost(string, tag = "4")]
+    pub r#type: String,
+    #[prost(bool, tag = "5")]
+    pub nullable: bool,
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub metadata: BTreeMap<String, String>,
+}
+
+// ---- fragments ----
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Fragment {
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+    #[prost(uint32, tag = "2")]
+    pub physical_rows: u32,
+    #[prost(message, repeated, tag = "3")]
+    pub files: Vec<DataFile>,
+    #[prost(message, optional, tag = "4")]
+    pub deletions: Option<DeletionFile>,
+    #[prost(uint64, tag = "5")]
+    pub created_at: u64,
+    #[prost(uint64, tag = "6")]
+    pub updated_at: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DataFile {
+    #[prost(string, tag = "1")]
+    pub path: String,
+    #[prost(uint32, optional, tag = "2")]
+    pub base: Option<u32>,
+    #[prost(uint64, tag = "3")]
+    pub size_bytes: u64,
+    #[prost(uint32, tag = "4")]
+    pub block_bytes: u32,
+    #[prost(fixed32, repeated, tag = "5")]
+    pub block_crc32c: Vec<u32>,
+    #[prost(uint32, repeated, tag = "6")]
+    pub row_groups: Vec<u32>,
+    #[prost(message, repeated, tag = "7")]
+    pub columns: Vec<FileColumn>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FileColumn {
+    #[prost(sint32, tag = "1")]
+    pub field: i32,
+    #[prost(uint64, optional, tag = "2")]
+    pub null_count: Option<u64>,
+    #[prost(message, optional, tag = "3")]
+    pub min: Option<StatValue>,
+    #[prost(message, optional, tag = "4")]
+    pub max: Option<StatValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatValue {
+    #[prost(oneof = "stat_value::Value", tags = "1, 2, 3, 4, 5, 6, 7")]
+    pub value: Option<stat_value::Value>,
+}
+
+pub(crate) mod stat_value {
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub(crate) enum Value {
+        #[prost(bool, tag = "1")]
+        Boolean(bool),
+        #[prost(sint64, tag = "2")]
+        Int(i64),
+        #[prost(uint64, tag = "3")]
+        Uint(u64),
+        #[prost(double, tag = "4")]
+        Float(f64),
+        #[prost(bytes = "bytes", tag = "5")]
+        Decimal(bytes::Bytes),
+        #[prost(string, tag = "6")]
+        Utf8(String),
+        #[prost(bytes = "bytes", tag = "7")]
+        Binary(bytes::Bytes),
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DeletionFile {
+    #[prost(oneof = "deletion_file::Place", tags = "1, 2")]
+    pub place: Option<deletion_file::Place>,
+}
+
+pub(crate) mod deletion_file {
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub(crate) enum Place {
+        #[prost(message, tag = "1")]
+        Inline(super::InlineVector),
+        #[prost(message, tag = "2")]
+        Puffin(super::PuffinBlob),
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct InlineVector {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub blob: Bytes,
+    #[prost(uint32, tag = "2")]
+    pub cardinality: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PuffinBlob {
+    #[prost(string, tag = "1")]
+    pub path: String,
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+    #[prost(uint64, tag = "3")]
+    pub length: u64,
+    #[prost(uint32, tag = "4")]
+    pub cardinality: u32,
+    #[prost(fixed32, tag = "5")]
+    pub crc32c: u32,
+}
+
+// ---- transactions ----
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CommittedTransaction {
+    #[prost(message, optional, tag = "1")]
+    pub transaction: Option<Transaction>,
+    #[prost(message, optional, tag = "2")]
+    pub minted: Option<Minted>,
+    #[prost(message, optional, tag = "3")]
+    pub facts: Option<CommitFacts>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Transaction {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub id: Bytes,
+    #[prost(uint64, tag = "2")]
+    pub read_version: u64,
+    #[prost(message, repeated, tag = "3")]
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Step {
+    #[prost(string, tag = "1")]
+    pub operation: String,
+    #[prost(string, tag = "2")]
+    pub statement: String,
+    #[prost(message, repeated, tag = "3")]
+    pub actions: Vec<Action>,
+    #[prost(message, optional, tag = "4")]
+    pub counts: Option<RowCounts>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RowCounts {
+    #[prost(uint64, tag = "1")]
+    pub inserted: u64,
+    #[prost(uint64, tag = "2")]
+    pub updated: u64,
+    #[prost(uint64, tag = "3")]
+    pub deleted: u64,
+    #[prost(uint64, tag = "4")]
+    pub moved: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Minted {
+    #[prost(message, repeated, tag = "1")]
+    pub fragments: Vec<MintedFragment>,
+    #[prost(message, repeated, tag = "2")]
+    pub fields: Vec<MintedField>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MintedFragment {
+    #[prost(uint32, tag = "1")]
+    pub token: u32,
+    #[prost(uint32, tag = "2")]
+    pub id: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MintedField {
+    #[prost(uint32, tag = "1")]
+    pub token: u32,
+    #[prost(int32, tag = "2")]
+    pub id: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CommitFacts {
+    #[prost(uint32, tag = "1")]
+    pub attempts: u32,
+    #[prost(uint64, tag = "2")]
+    pub rebased_over: u64,
+    #[prost(uint64, tag = "3")]
+    pub rows_carried: u64,
+    #[prost(uint32, tag = "4")]
+    pub vectors_merged: u32,
+    #[prost(uint32, tag = "5")]
+    pub groups_dropped: u32,
+    #[prost(uint32, tag = "6")]
+    pub reran: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FragmentRef {
+    #[prost(oneof = "fragment_ref::Id", tags = "1, 2")]
+    pub id: Option<fragment_ref::Id>,
+}
+
+pub(crate) mod fragment_ref {
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub(crate) enum Id {
+        #[prost(uint32, tag = "1")]
+        Committed(u32),
+        #[prost(uint32, tag = "2")]
+        Local(u32),
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FieldRef {
+    #[prost(oneof = "field_ref::Id", tags = "1, 2")]
+    pub id: Option<field_ref::Id>,
+}
+
+pub(crate) mod field_ref {
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub(crate) enum Id {
+        #[prost(int32, tag = "1")]
+        Committed(i32),
+        #[prost(uint32, tag = "2")]
+        Local(u32),
+    }
+}
+
+// ---- actions ----
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Action {
+    #[prost(oneof = "ActionKind", tags = "1, 2, 3, 6, 7, 21")]
+    pub kind: Option<ActionKind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum ActionKind {
+    #[prost(message, tag = "1")]
+    AddFragment(AddFragment),
+    #[prost(message, tag = "2")]
+    AddDataFile(AddDataFile),
+    #[prost(message, tag = "3")]
+    AddField(AddField),
+    #[prost(message, tag = "6")]
+    RemoveFragment(RemoveFragment),
+    #[prost(message, tag = "7")]
+    SetDeletionFile(SetDeletionFile),
+    #[prost(message, tag = "21")]
+    ChangeOfAddress(ChangeOfAddress),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AddFragment {
+    #[prost(uint32, tag = "1")]
+    pub token: u32,
+    #[prost(uint32, tag = "2")]
+    pub physical_rows: u32,
+    #[prost(bool, tag = "3")]
+    pub data_change: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AddDataFile {
+    #[prost(message, optional, tag = "1")]
+    pub fragment: Option<FragmentRef>,
+    #[prost(message, optional, tag = "2")]
+    pub file: Option<DataFile>,
+    #[prost(message, repeated, tag = "3")]
+    pub fields: Vec<FieldRef>,
+    #[prost(bool, tag = "4")]
+    pub data_change: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AddField {
+    #[prost(uint32, tag = "1")]
+    pub token: u32,
+    #[prost(message, optional, tag = "2")]
+    pub parent: Option<FieldRef>,
+    #[prost(string, tag = "3")]
+    pub name: String,
+    #[prost(string, tag = "4")]
+    pub r#type: String,
+    #[prost(bool, tag = "5")]
+    pub nullable: bool,
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub metadata: BTreeMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RemoveFragment {
+    #[prost(message, optional, tag = "1")]
+    pub fragment: Option<FragmentRef>,
+    #[prost(bool, tag = "2")]
+    pub data_change: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SetDeletionFile {
+    #[prost(message, optional, tag = "1")]
+    pub fragment: Option<FragmentRef>,
+    #[prost(message, optional, tag = "2")]
+    pub vector: Option<DeletionFile>,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub added: Bytes,
+    #[prost(enumeration = "Replaced", tag = "4")]
+    pub replaced: i32,
+    #[prost(bytes = "bytes", tag = "5")]
+    pub replaced_rows: Bytes,
+}
+
+/// Which of the deleted rows live on elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum Replaced {
+    Unspecified = 0,
+    None = 1,
+    All = 2,
+    Some = 3,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ChangeOfAddress {
+    #[prost(message, repeated, tag = "1")]
+    pub sources: Vec<FragmentRef>,
+    #[prost(message, repeated, tag = "2")]
+    pub targets: Vec<FragmentRef>,
+    #[prost(message, optional, tag = "3")]
+    pub map: Option<MapLocation>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MapLocation {
+    #[prost(oneof = "map_location::Place", tags = "1, 2")]
+    pub place: Option<map_location::Place>,
+}
+
+pub(crate) mod map_location {
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub(crate) enum Place {
+        #[prost(bytes = "bytes", tag = "1")]
+        Inline(bytes::Bytes),
+        #[prost(message, tag = "2")]
+        Object(super::MapObject),
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MapObject {
+    #[prost(string, tag = "1")]
+    pub path: String,
+    #[prost(uint64, tag = "2")]
+    pub size_bytes: u64,
+    #[prost(fixed32, tag = "3")]
+    pub crc32c: u32,
+}
