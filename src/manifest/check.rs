@@ -14,8 +14,8 @@ use arrow_schema::DataType;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// The longest object name.
-const MAX_PATH_BYTES: usize = 512;
+/// The longest name of an object or of its folder.
+const MAX_NAME_BYTES: usize = 128;
 /// The largest file, 16 TiB.
 const MAX_FILE_BYTES: u64 = 1 << 44;
 /// The largest deletion vector: one bit for each row that a fragment can have, and some room.
@@ -28,13 +28,13 @@ const MAX_FIXED_ELEMENTS: u64 = 1 << 20;
 /// Refuses a name that is not `folder/name` of letters, digits, `.`, `_` and `-`, or that could lead out of the folder.
 pub fn check_path(path: &str) -> Result<(), String> {
     let sound = |part: &str| {
-        !part.is_empty()
-            && part != "."
-            && part != ".."
-            && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+        (1..=MAX_NAME_BYTES).contains(&part.len())
+            && !part.starts_with('.')
+            && !part.contains("..")
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
     };
     match path.split_once('/') {
-        Some((folder, name)) if sound(folder) && sound(name) && path.len() <= MAX_PATH_BYTES => Ok(()),
+        Some((folder, name)) if sound(folder) && sound(name) => Ok(()),
         _ => Err(format!("'{}' is not the name of an object", path.escape_debug())),
     }
 }

@@ -6,16 +6,22 @@
 //! In go the bytes of a message, out comes nothing or the reason to refuse it. Always holds for what passes:
 //! - a field that is not known has a number from [`FIRST_INFORMATIVE`] on, which means that it may be skipped;
 //! - no field comes more often than it may; of alternatives there is exactly one;
-//! - there are at most [`MAX_ELEMENTS`] repeated messages, so memory stays in proportion to the bytes.
+//! - there are not many more elements of lists than bytes / 4, and never more than [`MAX_ELEMENTS`], so memory stays in
+//!   proportion to the bytes.
 
 use super::frame::DecodeError;
+use Kind::{Bytes, Fixed32, Fixed64, Message, Packed, Reserved, Text, Varint};
 
 /// Field numbers from here on tell something that a reader may do without.
 pub(super) const FIRST_INFORMATIVE: u32 = 1000;
 /// The field of a manifest that names what its reader has to know.
 const READER_FEATURES: u32 = 5;
-/// How many repeated messages an object holds at most, all levels taken together.
-const MAX_ELEMENTS: u32 = 1 << 22;
+/// How many elements the lists of an object hold at most, all levels taken together.
+const MAX_ELEMENTS: usize = 1 << 22;
+/// Every element has at least so many bytes of its own, but for a few that are all zeros.
+const MIN_ELEMENT_BYTES: usize = 4;
+/// How many of those there may be.
+const FREE_ELEMENTS: usize = 1024;
 
 /// The most fields of a schema, and columns of a file.
 pub(super) const MAX_FIELDS: u32 = 1 << 15;
@@ -81,8 +87,6 @@ const fn one(number: u32, name: &'static str, kind: Kind) -> Field {
 const fn many(number: u32, name: &'static str, kind: Kind, max: u32) -> Field {
     Field { number, name, kind, max }
 }
-
-use Kind::{Bytes, Fixed32, Fixed64, Message, Packed, Reserved, Text, Varint};
 
 pub(super) static MANIFEST: Shape = Shape {
     name: "Manifest",
@@ -397,7 +401,7 @@ static MAP_OBJECT: Shape =
 
 /// Refuses the bytes of a message that are not of this shape.
 pub(super) fn check(message: &[u8], shape: &Shape) -> Result<(), DecodeError> {
-    walk(message, shape, &mut 0)
+    walk(message, shape, &mut MAX_ELEMENTS.min(FREE_ELEMENTS + message.len() / MIN_ELEMENT_BYTES))
 }
 
 /// Refuses a manifest that names a reader feature which is not in `known`. It comes before everything else, so that the
@@ -415,7 +419,7 @@ pub(super) fn check_reader_features(manifest: &[u8], known: &[&str]) -> Result<(
     Ok(())
 }
 
-fn walk(message: &[u8], shape: &Shape, elements: &mut u32) -> Result<(), DecodeError> {
+fn walk(message: &[u8], shape: &Shape, room: &mut usize) -> Result<(), DecodeError> {
     let mut counts = [0u32; 32];
     let mut alternatives = 0u32;
     let mut input = Input(message);
@@ -432,13 +436,10 @@ fn walk(message: &[u8], shape: &Shape, elements: &mut u32) -> Result<(), DecodeE
             return Err(DecodeError::damaged(format!("more than {} {} in {}", field.max, field.name, shape.name)));
         }
         if field.max > 1 {
-            *elements += 1;
-            if *elements > MAX_ELEMENTS {
-                return Err(DecodeError::damaged(format!("more than {MAX_ELEMENTS} elements")));
-            }
+            *room = room.checked_sub(1).ok_or_else(|| DecodeError::damaged("more elements than belong into so many bytes"))?;
         }
         match (&field.kind, value) {
-            (Kind::Message(shape), Value::Bytes(inner)) => walk(inner, shape, elements)?,
+            (Kind::Message(shape), Value::Bytes(inner)) => walk(inner, shape, room)?,
             (Kind::Reserved, _) => return Err(DecodeError::unknown(format!("{} {}", shape.name.to_lowercase(), field.name))),
             (Kind::Varint, Value::Varint)
             | (Kind::Fixed32, Value::Fixed32)

@@ -27,10 +27,10 @@ fn reason(result: Result<(), DecodeError>) -> String {
 
 #[test]
 fn names_stay_within_their_folder() {
-    for path in ["data/0190-a_b.C.parquet", "_pages/x", "a/..b"] {
+    for path in ["data/0190-a_b.C.parquet", "_pages/x", "a/b.c.d"] {
         assert_eq!(check_path(path), Ok(()), "{path}");
     }
-    let long = format!("data/{}", "x".repeat(600));
+    let long = format!("data/{}", "x".repeat(129));
     for path in [
         "",
         "/",
@@ -42,6 +42,8 @@ fn names_stay_within_their_folder() {
         "data/..",
         "./x",
         "data/.",
+        "data/.x",
+        "data/a..b",
         "a/b/c",
         "data//x",
         "data/x y",

@@ -83,14 +83,16 @@ fn data_file(rows: u32) -> impl Strategy<Value = DataFile> {
         groups
     });
     let checksum = (0..12u32, vec(any::<u32>(), 0..5));
-    ("[a-zA-Z0-9._-]{1,8}", checksum, groups, vec(column(), 0..4)).prop_map(|(name, (power, crc32c), row_groups, columns)| DataFile {
-        path: format!("data/x{name}"),
-        base: None,
-        size_bytes: (crc32c.len() as u64) << power,
-        checksum: Arc::new(BlockChecksums { block_bytes: 1 << power, crc32c }),
-        row_groups,
-        columns: columns.into_iter().map(|stats| FileColumn { field: None, stats }).collect(),
-    })
+    ("[a-zA-Z0-9_-]{1,8}(\\.[a-z]{1,3})?", checksum, groups, vec(column(), 0..4)).prop_map(
+        |(name, (power, crc32c), row_groups, columns)| DataFile {
+            path: format!("data/x{name}"),
+            base: None,
+            size_bytes: (crc32c.len() as u64) << power,
+            checksum: Arc::new(BlockChecksums { block_bytes: 1 << power, crc32c }),
+            row_groups,
+            columns: columns.into_iter().map(|stats| FileColumn { field: None, stats }).collect(),
+        },
+    )
 }
 
 fn deletions(rows: u32) -> impl Strategy<Value = Option<DeletionFile>> {

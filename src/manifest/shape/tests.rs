@@ -108,18 +108,26 @@ fn unknown_fields_pass_only_if_they_are_informative() {
 fn fields_that_come_too_often_are_refused_before_they_are_built() {
     let twice = wire::Counters { fragment: 1, field: 1 }.encode_to_vec().repeat(2);
     assert_eq!(damaged(&twice, &COUNTERS), "more than 1 fragment in Counters");
-    let columns = field(7, b"").repeat(MAX_FIELDS as usize);
+    let columns = field(7, &[8, 3]).repeat(MAX_FIELDS as usize);
     assert_eq!(check(&columns, &DATA_FILE), Ok(()));
-    assert_eq!(damaged(&[columns, field(7, b"")].concat(), &DATA_FILE), format!("more than {MAX_FIELDS} columns in DataFile"));
+    assert_eq!(damaged(&[columns, field(7, &[8, 3])].concat(), &DATA_FILE), format!("more than {MAX_FIELDS} columns in DataFile"));
 }
 
 #[test]
 fn all_elements_together_are_bounded() {
-    let file = field(3, &field(7, b"").repeat(MAX_FIELDS as usize));
-    let fragment = field(1, &file.repeat(8));
-    let fits = (MAX_ELEMENTS / (MAX_FIELDS * 8 + 9)) as usize;
-    assert_eq!(check(&fragment.repeat(fits), &PAGE), Ok(()));
-    assert_eq!(damaged(&fragment.repeat(fits + 1), &PAGE), format!("more than {MAX_ELEMENTS} elements"));
+    // A dead slot without statistics: the smallest element that is written.
+    let column = field(7, &[8, 3]);
+    assert_eq!(column.len(), MIN_ELEMENT_BYTES);
+    let fragment = |columns: usize| field(1, &field(3, &column.repeat(columns)).repeat(8));
+    let most = |columns: usize| MAX_ELEMENTS / (columns * 8 + 9);
+    let columns = MAX_FIELDS as usize;
+    assert_eq!(check(&fragment(columns).repeat(most(columns)), &PAGE), Ok(()));
+    let refused = "more elements than belong into so many bytes";
+    assert_eq!(damaged(&fragment(columns).repeat(most(columns) + 1), &PAGE), refused);
+
+    let empty = |columns: usize| field(7, b"").repeat(columns);
+    assert_eq!(check(&empty(FREE_ELEMENTS), &DATA_FILE), Ok(()));
+    assert_eq!(damaged(&empty(FREE_ELEMENTS * 4), &DATA_FILE), refused);
 }
 
 #[test]

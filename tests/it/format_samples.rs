@@ -1,0 +1,194 @@
+//! One version, its page, its transactions and a catalog that together use every field of the format.
+
+use amend::manifest::catalog::{Catalog, CatalogEntry, TableName};
+use amend::manifest::encode::encode_page;
+use amend::manifest::fragments::{FragmentSet, Page};
+use amend::manifest::snapshot::{Counters, Snapshot};
+use amend::manifest::version::Version;
+use amend::table::deletion_vector::DeletionFile;
+use amend::table::fragment::{BlockChecksums, DataFile, FileColumn, Fragment};
+use amend::table::row_address::FragmentId;
+use amend::table::schema::{Field, FieldId, FieldType, TableSchema};
+use amend::table::stats::{ColumnStats, StatValue};
+use amend::txn::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use amend::txn::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
+use amend::txn::refs::{Minted, Ref, Token};
+use arrow_schema::{DataType, TimeUnit};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A whole version.
+pub fn version() -> Version {
+    let page = Page { reference: Some(encode_page(&page()).unwrap().reference("_pages/0190a1b2.page")), fragments: Arc::new(page()) };
+    let tail = BTreeMap::from([
+        (FragmentId(2), None),
+        (FragmentId(5), Some(fragment(5, DeletionFile::inline(&[0, 99].into_iter().collect())))),
+        (FragmentId(8), Some(fragment(8, None))),
+    ]);
+    Version {
+        snapshot: Snapshot {
+            version: 42,
+            table_id: 0x0190_0000_0000_7000_8000_0000_0000_00AA,
+            schema: Arc::new(TableSchema::new(fields()).unwrap()),
+            counters: Counters { fragment: FragmentId(10), field: FieldId(12) },
+            config: BTreeMap::from([("amend.target_rows".into(), "1000000".into()), ("note".into(), "größer".into())]),
+            fragments: FragmentSet::new(vec![page], tail),
+            low_water_mark: 7,
+        },
+        transactions: transactions(),
+        time_ms: 1_764_547_200_123,
+        writer: "amend 0.1.0".into(),
+    }
+}
+
+/// The records of its page.
+pub fn page() -> Vec<Arc<Fragment>> {
+    let path = "_deletions/0190a1b3.puffin".to_owned();
+    let puffin = DeletionFile::Puffin { path, offset: 4, length: 52, cardinality: 30, crc32c: 0xDEAD_BEEF };
+    vec![fragment(1, None), fragment(2, Some(puffin)), fragment(5, DeletionFile::inline(&[99].into_iter().collect()))]
+}
+
+/// The transactions that made it.
+pub fn transactions() -> Vec<CommittedTransaction> {
+    vec![update(), rewrite()]
+}
+
+/// A catalog.
+pub fn catalog() -> Catalog {
+    let entry = |folder: &str, table_id| CatalogEntry { folder: folder.into(), table_id };
+    let name = |namespace: &str, name: &str| TableName { namespace: namespace.into(), name: name.into() };
+    Catalog {
+        version: 3,
+        tables: BTreeMap::from([
+            (name("public", "line items"), entry("tables/line_items-0190a1", 1)),
+            (name("public", "orders"), entry("tables/orders-0190a2", u128::MAX)),
+        ]),
+        transaction: TransactionId(0x0190_0000_0000_7000_8000_0000_0000_00BB),
+        time_ms: 1_764_547_200_456,
+        writer: "amend 0.1.0".into(),
+    }
+}
+
+fn fields() -> Vec<Field> {
+    let field = |id, parent: Option<i32>, name: &str, field_type| Field {
+        id: FieldId(id),
+        parent: parent.map(FieldId),
+        name: name.into(),
+        field_type,
+        nullable: id > 1,
+        metadata: if id == 2 { BTreeMap::from([("comment".into(), "in euros".into())]) } else { BTreeMap::new() },
+    };
+    vec![
+        field(1, None, "id", FieldType::Leaf(DataType::Int64)),
+        field(2, None, "price", FieldType::Leaf(DataType::Decimal128(15, 2))),
+        field(3, None, "sold", FieldType::Leaf(DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())))),
+        field(4, None, "tags", FieldType::List),
+        field(5, Some(4), "item", FieldType::Leaf(DataType::Utf8View)),
+        field(9, None, "place", FieldType::Struct),
+        field(10, Some(9), "lat", FieldType::Leaf(DataType::Float64)),
+    ]
+}
+
+fn fragment(id: u32, deletions: Option<DeletionFile>) -> Arc<Fragment> {
+    Arc::new(Fragment { id: FragmentId(id), physical_rows: 100, files: vec![file(id)], deletions, created_at: 3, updated_at: 40 })
+}
+
+fn file(id: u32) -> DataFile {
+    use StatValue::{Binary, Boolean, Decimal, Float, Int, UInt, Utf8};
+    let bounds = [
+        (Some(1), Some((Int(-5), Int(1 << 40)))),
+        (Some(2), Some((Decimal(-129), Decimal(10i128.pow(20))))),
+        (Some(3), Some((UInt(0), UInt(u64::MAX)))),
+        (Some(5), Some((Utf8("Apfel".into()), Utf8("Öl".into())))),
+        (Some(10), Some((Float(-0.5), Float(1e300)))),
+        (None, Some((Boolean(false), Boolean(true)))),
+        (None, Some((Binary(vec![0]), Binary(vec![0xFF, 0])))),
+        (None, None),
+    ];
+    // One file is enough to show every kind of bound.
+    let bounds = bounds.into_iter().take(if id == 5 { 8 } else { 1 });
+    let columns = bounds.map(|(field, bounds)| {
+        let null_count = bounds.is_some().then_some(3);
+        let (min, max) = bounds.unzip();
+        FileColumn { field: field.map(FieldId), stats: ColumnStats { min, max, null_count } }
+    });
+    DataFile {
+        path: format!("data/0190a1c{id}.parquet"),
+        base: None,
+        size_bytes: 10_000,
+        checksum: Arc::new(BlockChecksums { block_bytes: 4096, crc32c: vec![1, u32::MAX, 0x0102_0304] }),
+        row_groups: vec![60, 40],
+        columns: columns.collect(),
+    }
+}
+
+fn update() -> CommittedTransaction {
+    let old = Ref::Committed(FragmentId(5));
+    let new_file = DataFile { path: "data/0190a1d0.parquet".into(), ..file(5) };
+    let columns = [1, 2, 3, 5, 10].map(|field| Ref::Committed(FieldId(field))).into_iter();
+    let fields = columns.chain([Ref::Local(Token(0)), Ref::Local(Token(1)), Ref::Committed(FieldId(9))]).collect();
+    let add_field = |token, parent, name: &str, field_type| {
+        let metadata = BTreeMap::from([("from".into(), "ALTER".into())]);
+        Action::AddField(AddField { token: Token(token), parent, name: name.into(), field_type, nullable: true, metadata })
+    };
+    let file_without_fields =
+        DataFile { columns: new_file.columns.iter().map(|c| FileColumn { field: None, ..c.clone() }).collect(), ..new_file };
+    let delete = |fragment, vector: &[u32], added: &[u32], replaced: &[u32]| {
+        let rows = |rows: &[u32]| rows.iter().copied().collect();
+        let vector = DeletionFile::inline(&rows(vector));
+        Action::SetDeletionFile(SetDeletionFile { fragment, vector, added: rows(added), replaced: rows(replaced) })
+    };
+    let alter = Step {
+        operation: "ALTER TABLE".into(),
+        statement: "ALTER TABLE t ADD COLUMN place STRUCT<lat DOUBLE>".into(),
+        actions: vec![
+            add_field(0, None, "place", FieldType::Struct),
+            add_field(1, Some(Ref::Local(Token(0))), "lat", FieldType::Leaf(DataType::Float64)),
+        ],
+        counts: RowCounts::default(),
+    };
+    let update = Step {
+        operation: "UPDATE".into(),
+        statement: "UPDATE t SET price = 1 WHERE id IN (0, 99)".into(),
+        actions: vec![
+            Action::AddFragment(AddFragment { token: Token(0), physical_rows: 100, data_change: true }),
+            Action::AddDataFile(AddDataFile { fragment: Ref::Local(Token(0)), file: file_without_fields, fields, data_change: true }),
+            delete(old, &[0, 99], &[0], &[0]),
+            delete(Ref::Committed(FragmentId(2)), &[1, 2, 3], &[2, 3], &[3]),
+            delete(Ref::Local(Token(0)), &[7], &[7], &[]),
+        ],
+        counts: RowCounts { inserted: 97, updated: 2, deleted: 1, moved: 4 },
+    };
+    CommittedTransaction {
+        transaction: Transaction { id: TransactionId(11), read_version: 40, steps: vec![alter, update] },
+        minted: Minted {
+            fragments: BTreeMap::from([(Token(0), FragmentId(8))]),
+            fields: BTreeMap::from([(Token(0), FieldId(9)), (Token(1), FieldId(10))]),
+        },
+        facts: CommitFacts { attempts: 2, rebased_over: 1, rows_carried: 3, vectors_merged: 1, groups_dropped: 5, reran: 6 },
+    }
+}
+
+fn rewrite() -> CommittedTransaction {
+    let moved = |map| {
+        let (sources, targets) = (vec![Ref::Committed(FragmentId(2)), Ref::Committed(FragmentId(3))], vec![Ref::Local(Token(4))]);
+        Action::ChangeOfAddress(ChangeOfAddress { sources, targets, map })
+    };
+    let step = Step {
+        operation: "OPTIMIZE".into(),
+        statement: "OPTIMIZE t".into(),
+        actions: vec![
+            Action::AddFragment(AddFragment { token: Token(4), physical_rows: 100, data_change: false }),
+            moved(MapLocation::Inline(b"not a real map".as_slice().into())),
+            moved(MapLocation::Object { path: "_moves/0190a1e0.moves".into(), size_bytes: 12_345, crc32c: 77 }),
+            Action::RemoveFragment(RemoveFragment { fragment: Ref::Committed(FragmentId(2)), data_change: false }),
+            Action::RemoveFragment(RemoveFragment { fragment: Ref::Committed(FragmentId(3)), data_change: true }),
+        ],
+        counts: RowCounts { moved: 100, ..RowCounts::default() },
+    };
+    CommittedTransaction {
+        transaction: Transaction { id: TransactionId(12), read_version: 41, steps: vec![step] },
+        minted: Minted { fragments: BTreeMap::from([(Token(4), FragmentId(9))]), fields: BTreeMap::new() },
+        facts: CommitFacts { attempts: 1, ..CommitFacts::default() },
+    }
+}
