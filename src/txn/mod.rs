@@ -22,3 +22,8 @@ pub mod composite;
 pub mod footprint;
 pub mod rebase;
 pub mod refs;
+
+#[cfg(test)]
+pub(crate) mod simulation;
+#[cfg(test)]
+pub(crate) mod testbed;
