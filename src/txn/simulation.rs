@@ -73,17 +73,35 @@ struct World {
     next_delta: i64,
     sessions: BTreeMap<u8, Session>,
     landed: Vec<(u64, Reach)>,
+    reached: BTreeSet<&'static str>,
 }
+
+/// What a thousand schedules must have reached, or the simulation proves less than it says.
+const TO_REACH: [&str; 8] = [
+    "a collision",
+    "a group dropped",
+    "a rewrite with deletions of others, built upon",
+    "a source that others emptied",
+    "rows carried",
+    "rows carried over two rewrites",
+    "several transactions in one version",
+    "vectors united",
+];
 
 /// Tries as many schedules; panics with the shortest that fails.
 pub(crate) fn run(cases: u32, check: Check) {
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, max_shrink_iters: 4_000, ..Config::default() });
+    let reached = RefCell::new(BTreeMap::new());
     let outcome = runner.run(&schedule::schedules(), |schedule| {
         let trace = RefCell::new(Vec::new());
         let outcome = catch_unwind(AssertUnwindSafe(|| World::new(check).play(&schedule, &trace)));
         let told = |reason: String| TestCaseError::fail(format!("{reason}\n  {}", trace.borrow().join("\n  ")));
         match outcome {
-            Ok(outcome) => outcome.map_err(told),
+            Ok(Ok(places)) => {
+                places.into_iter().for_each(|place| *reached.borrow_mut().entry(place).or_insert(0) += 1);
+                Ok(())
+            }
+            Ok(Err(reason)) => Err(told(reason)),
             Err(panic) => {
                 let reason = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
                 Err(told(reason.unwrap_or_else(|| "a panic".into())))
@@ -93,14 +111,26 @@ pub(crate) fn run(cases: u32, check: Check) {
     if let Err(TestError::Fail(reason, schedule)) = outcome {
         panic!("{reason}\nschedule: {schedule:?}");
     }
+    println!("of {cases} schedules reached: {:#?}", reached.borrow());
+    if cases >= 1_000 {
+        assert_eq!(reached.borrow().keys().copied().collect::<Vec<_>>(), TO_REACH);
+    }
 }
 
 impl World {
     fn new(check: Check) -> Self {
-        World { bed: Testbed::new(check), model: BTreeMap::new(), next_key: 0, next_delta: 1, sessions: BTreeMap::new(), landed: vec![] }
+        World {
+            bed: Testbed::new(check),
+            model: BTreeMap::new(),
+            next_key: 0,
+            next_delta: 1,
+            sessions: BTreeMap::new(),
+            landed: vec![],
+            reached: BTreeSet::new(),
+        }
     }
 
-    fn play(mut self, schedule: &[Op], trace: &RefCell<Vec<String>>) -> Result<(), String> {
+    fn play(mut self, schedule: &[Op], trace: &RefCell<Vec<String>>) -> Result<BTreeSet<&'static str>, String> {
         for op in schedule {
             match op {
                 Op::Say(session, statement) => self.say(*session, statement, trace)?,
@@ -109,7 +139,8 @@ impl World {
             }
         }
         let open: Vec<u8> = self.sessions.keys().copied().collect();
-        open.iter().try_for_each(|session| self.land(&[*session], trace))
+        open.iter().try_for_each(|session| self.land(&[*session], trace))?;
+        Ok(self.reached)
     }
 
     /// A statement in a session; the first one begins a transaction on the newest version.
@@ -266,6 +297,7 @@ impl World {
                         return Err(format!("session {session} landed, but key {key} was changed since it read"));
                     }
                     self.serially(session, &effects, &landed)?;
+                    self.note(&draft.transaction, &ours, &landed, !mates.is_empty());
                     mates.push((landed.version, committed_reach(&landed, ours)));
                 }
             }
@@ -296,6 +328,28 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Notes what a landing reached.
+    fn note(&mut self, drafted: &Transaction, ours: &Reach, landed: &Landed, with_mates: bool) {
+        let facts = &landed.committed.facts;
+        let removals = |transaction: &Transaction| {
+            transaction.actions().filter(|action| matches!(action, Action::RemoveFragment(remove) if !remove.data_change)).count()
+        };
+        let rewrites_since = self.landed.iter().filter(|(version, theirs)| *version > drafted.read_version && !theirs.moved.is_empty());
+        for (reached, place) in [
+            (facts.groups_dropped > 0, "a group dropped"),
+            (facts.rows_carried > 0 && !ours.built_upon.is_empty(), "a rewrite with deletions of others, built upon"),
+            (facts.groups_dropped == 0 && removals(&landed.committed.transaction) < removals(drafted), "a source that others emptied"),
+            (facts.rows_carried > 0, "rows carried"),
+            (facts.rows_carried > 0 && ours.moved.is_empty() && rewrites_since.count() > 1, "rows carried over two rewrites"),
+            (with_mates, "several transactions in one version"),
+            (facts.vectors_merged > 0, "vectors united"),
+        ] {
+            if reached {
+                self.reached.insert(place);
+            }
+        }
     }
 
     /// The newest version against the model, and what must hold of any version.
@@ -347,6 +401,7 @@ impl World {
         trace: &RefCell<Vec<String>>,
     ) -> Result<(), String> {
         trace.borrow_mut().push(format!("session {session} collides: {collision:?}"));
+        self.reached.insert("a collision");
         let ours = reach(transaction, effects);
         let since: Vec<&(u64, Reach)> =
             self.landed.iter().filter(|(version, _)| *version > transaction.read_version).chain(mates).collect();
