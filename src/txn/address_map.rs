@@ -105,6 +105,25 @@ impl AddressMap {
         target.flush(&mut out);
         Ok(out)
     }
+
+    /// Where a row of target number `target` came from: a source and an offset in it. For reports; it walks the source.
+    pub fn origin(&self, target: usize, offset: u32) -> Option<(usize, u32)> {
+        if offset >= *self.targets.get(target)? {
+            return None;
+        }
+        let before: u64 = self.targets.iter().take(target).map(|rows| u64::from(*rows)).sum();
+        let mut position = before + u64::from(offset);
+        for (at, source) in self.sources.iter().enumerate() {
+            let survivors = u64::from(source.physical_rows) - source.absent.len();
+            if position < survivors {
+                // Each absent row before it pushes it one further.
+                let pushed = source.absent.iter().fold(position, |row, absent| row + u64::from(u64::from(absent) <= row));
+                return Some((at, pushed as u32));
+            }
+            position -= survivors;
+        }
+        None
+    }
 }
 
 /// Walks the targets while positions ascend.

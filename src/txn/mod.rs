@@ -23,3 +23,8 @@ pub mod footprint;
 pub mod rebase;
 pub mod refs;
 pub mod wire;
+
+#[cfg(test)]
+pub(crate) mod simulation;
+#[cfg(test)]
+pub(crate) mod testbed;

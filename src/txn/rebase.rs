@@ -16,6 +16,7 @@
 //! is whatever does not add up.
 
 mod finish;
+mod rows;
 mod settle;
 
 pub use finish::Rebased;
@@ -25,21 +26,19 @@ use super::action::{Action, ChangeOfAddress};
 use super::address_map::AddressMap;
 use super::composite::{CommittedTransaction, Transaction};
 use super::footprint::Footprint;
-use super::refs::{FragmentRef, Ref};
+use super::refs::{FragmentRef, Minted, Ref};
 use crate::table::row_address::{FragmentId, RowAddress};
 use roaring::RoaringBitmap;
+use rows::{DeletedRows, sample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// How many rows a report names.
-const REPORTED_ROWS: usize = 5;
 
 /// Why a transaction cannot be carried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collision {
     /// What both changed.
     pub coordinate: String,
-    /// Some of the rows that both changed, by their latest addresses.
+    /// Some of the rows that both changed, by the addresses that the other transaction knew them by.
     pub rows: Vec<RowAddress>,
     /// The version that came first.
     pub version: u64,
@@ -49,22 +48,19 @@ pub struct Collision {
     pub statement: String,
 }
 
-/// Rows of one fragment that our transaction deletes.
-#[derive(Debug, Clone)]
-struct Claim {
-    /// The step and the action within it that made the claim.
-    origin: (usize, usize),
-    fragment: FragmentId,
-    added: RoaringBitmap,
-    replaced: RoaringBitmap,
-}
+/// The coordinate of a collision, and rows of it.
+type Found = (String, Vec<RowAddress>);
 
 /// One rewrite of ours.
 #[derive(Debug, Clone)]
 struct Group {
+    /// The step that it is part of.
+    step: usize,
     sources: Vec<FragmentRef>,
     targets: Vec<FragmentRef>,
     map: Arc<AddressMap>,
+    /// Whether something else of ours acts on its targets, so that it cannot be given up.
+    built_upon: bool,
     dropped: bool,
 }
 
@@ -73,10 +69,17 @@ struct Group {
 pub struct Rebase {
     ours: Transaction,
     footprint: Footprint,
-    claims: Vec<Claim>,
+    /// Rows of others' fragments that we delete, where they are by now, by the step that deletes them.
+    claims: BTreeMap<FragmentId, BTreeMap<usize, DeletedRows>>,
     groups: Vec<Group>,
+    /// The group of each fragment that we move, and the fragment's number in it.
+    sources: BTreeMap<FragmentRef, (usize, usize)>,
+    /// The group of each fragment that we move rows to.
+    targets: BTreeMap<FragmentRef, usize>,
     /// Fragments that we remove without moving their rows.
     removals: BTreeSet<FragmentId>,
+    /// Fragments of others to which we add columns.
+    columns: BTreeSet<FragmentId>,
     /// Rows that others deleted in fragments that we move, by their addresses before the move.
     foreign: BTreeMap<FragmentId, RoaringBitmap>,
     /// Rows that we meant to delete and others deleted first, by step.
@@ -89,53 +92,91 @@ pub struct Rebase {
 impl Rebase {
     /// The start: nothing has landed yet. `maps` are those of our changes of address, in order.
     pub fn new(ours: Transaction, maps: &[Arc<AddressMap>]) -> Result<Self, Collision> {
-        let mut claims = Vec::new();
-        let mut groups = Vec::new();
-        let mut removed = BTreeSet::new();
-        for (step, actions) in ours.steps.iter().enumerate() {
-            for (at, action) in actions.actions.iter().enumerate() {
-                match action {
-                    Action::SetDeletionFile(set) => {
-                        if let Ref::Committed(fragment) = set.fragment {
-                            let (added, replaced) = (set.added.clone(), set.replaced.clone());
-                            claims.push(Claim { origin: (step, at), fragment, added, replaced });
-                        }
-                    }
-                    Action::ChangeOfAddress(change) => {
-                        let map = maps.get(groups.len()).cloned().ok_or_else(|| broken("a change of address has no map"))?;
-                        groups.push(group(change, map)?);
-                    }
-                    Action::RemoveFragment(remove) => removed.extend(remove.fragment.committed()),
-                    Action::AddFragment(_) | Action::AddDataFile(_) | Action::AddField(_) => {}
-                }
-            }
-        }
-        let moved: BTreeSet<FragmentId> =
-            groups.iter().flat_map(|group: &Group| &group.sources).filter_map(|source| source.committed()).collect();
-        Ok(Rebase {
+        let mut this = Rebase {
             footprint: Footprint::of(&ours),
             already_deleted: vec![0; ours.steps.len()],
-            ours,
-            claims,
-            groups,
-            removals: removed.difference(&moved).copied().collect(),
+            claims: BTreeMap::new(),
+            groups: Vec::new(),
+            sources: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            removals: BTreeSet::new(),
+            columns: BTreeSet::new(),
             foreign: BTreeMap::new(),
             rows_carried: 0,
             merged: BTreeSet::new(),
             versions: 0,
-        })
+            ours,
+        };
+        let added = added_rows(&this.ours);
+        let mut removed = BTreeSet::new();
+        for (step, actions) in this.ours.steps.iter().enumerate() {
+            for action in &actions.actions {
+                match action {
+                    Action::SetDeletionFile(set) => {
+                        if let Ref::Committed(fragment) = set.fragment {
+                            if set.added.is_empty() {
+                                return Err(broken("a deletion vector without rows that it deletes"));
+                            }
+                            this.claims.entry(fragment).or_default().entry(step).or_default().unite(DeletedRows::of(set));
+                        }
+                    }
+                    Action::ChangeOfAddress(change) => {
+                        let at = this.groups.len();
+                        let map = maps.get(at).cloned().ok_or_else(|| broken("a change of address has no map"))?;
+                        check_map(change, &map, &added)?;
+                        let numbered = change.sources.iter().enumerate().map(|(number, source)| (*source, (at, number)));
+                        this.sources.extend(numbered);
+                        this.targets.extend(change.targets.iter().map(|target| (*target, at)));
+                        let (sources, targets) = (change.sources.clone(), change.targets.clone());
+                        this.groups.push(Group { step, sources, targets, map, built_upon: false, dropped: false });
+                    }
+                    Action::RemoveFragment(remove) => {
+                        removed.insert(remove.fragment);
+                    }
+                    Action::AddDataFile(add) => this.columns.extend(add.fragment.committed()),
+                    Action::AddFragment(_) | Action::AddField(_) => {}
+                }
+            }
+        }
+        let moves: usize = this.groups.iter().map(|group| group.sources.len()).sum();
+        if this.sources.len() != moves || this.sources.keys().any(|source| !removed.contains(source)) {
+            return Err(broken("a fragment is moved twice, or moved and not removed"));
+        }
+        this.removals = removed.iter().filter(|fragment| !this.sources.contains_key(fragment)).filter_map(|f| f.committed()).collect();
+        this.mark_built_upon();
+        Ok(this)
+    }
+
+    /// Finds the groups whose targets something else of ours acts on.
+    fn mark_built_upon(&mut self) {
+        for (step, actions) in self.ours.steps.iter().enumerate() {
+            for action in &actions.actions {
+                let (fragment, own_file) = match action {
+                    Action::SetDeletionFile(set) => (set.fragment, false),
+                    Action::RemoveFragment(remove) => (remove.fragment, false),
+                    Action::AddDataFile(add) => (add.fragment, true),
+                    // What a change of address moves is removed as well.
+                    Action::ChangeOfAddress(_) | Action::AddFragment(_) | Action::AddField(_) => continue,
+                };
+                if let Some(group) = self.targets.get(&fragment).and_then(|at| self.groups.get_mut(*at)) {
+                    group.built_upon |= !own_file || step != group.step;
+                }
+            }
+        }
     }
 
     /// Which of the changes of address of a transaction that landed are needed to walk over it, in their order.
     pub fn maps_needed(&self, landed: &CommittedTransaction) -> Vec<bool> {
-        let mut touched: BTreeSet<FragmentId> = self.claims.iter().map(|claim| claim.fragment).collect();
+        // Fragments that take over rows of ours in the course of the transaction.
+        let mut taking_over: BTreeSet<FragmentId> = BTreeSet::new();
         let mut needed = Vec::new();
         for action in landed.transaction.actions() {
             match action {
                 Action::ChangeOfAddress(change) => {
-                    let wanted = change.sources.iter().filter_map(|s| landed.minted.fragment(*s)).any(|id| touched.contains(&id));
+                    let mut sources = change.sources.iter().filter_map(|s| landed.minted.fragment(*s));
+                    let wanted = sources.any(|id| self.claims.contains_key(&id) || taking_over.contains(&id));
                     if wanted {
-                        touched.extend(change.targets.iter().filter_map(|t| landed.minted.fragment(*t)));
+                        taking_over.extend(change.targets.iter().filter_map(|t| landed.minted.fragment(*t)));
                     }
                     needed.push(wanted);
                 }
@@ -156,15 +197,18 @@ impl Rebase {
 
     /// Walks over one transaction of `version`. `maps` are those that [`Rebase::maps_needed`] asked for.
     pub fn over(&mut self, version: u64, landed: &CommittedTransaction, maps: &[Option<Arc<AddressMap>>]) -> Result<(), Collision> {
-        let report = |coordinate: String, rows: Vec<RowAddress>| Collision {
+        self.walk(landed, maps).map_err(|(coordinate, rows)| Collision {
             coordinate,
             rows,
             version,
             transaction: landed.transaction.id.to_string(),
             statement: landed.transaction.describe(),
-        };
+        })
+    }
+
+    fn walk(&mut self, landed: &CommittedTransaction, maps: &[Option<Arc<AddressMap>>]) -> Result<(), Found> {
         if let Some(coordinate) = self.footprint.collision(&Footprint::of(&landed.transaction)) {
-            return Err(report(coordinate.to_string(), vec![]));
+            return Err((coordinate.to_string(), vec![]));
         }
         let moved_by_them: BTreeSet<FragmentId> = landed
             .transaction
@@ -179,168 +223,180 @@ impl Rebase {
             })
             .flatten()
             .collect();
+        let id_of = |fragment: FragmentRef| landed.minted.fragment(fragment).ok_or_else(|| ("a fragment without an id".to_owned(), vec![]));
+        let added = if maps.iter().any(Option::is_some) { added_rows(&landed.transaction) } else { BTreeMap::new() };
         let mut maps = maps.iter();
         for action in landed.transaction.actions() {
             match action {
                 Action::AddFragment(_) | Action::AddField(_) => {}
                 Action::AddDataFile(add) => {
                     if let Ref::Committed(fragment) = add.fragment {
-                        self.column_changed(fragment).map_err(|rows| report(format!("column data of fragment {fragment}"), rows))?;
+                        self.column_changed(fragment)?;
                     }
                 }
-                Action::SetDeletionFile(set) => {
-                    let id =
-                        landed.minted.fragment(set.fragment).ok_or_else(|| broken("a landed transaction names an unknown fragment"))?;
-                    self.rows_deleted(id, &set.added, &set.replaced).map_err(|rows| report(format!("rows of fragment {id}"), rows))?;
-                }
+                Action::SetDeletionFile(set) => self.rows_deleted(id_of(set.fragment)?, &DeletedRows::of(set))?,
                 Action::ChangeOfAddress(change) => {
-                    let map = maps.next().ok_or_else(|| broken("a landed change of address is missing"))?;
-                    self.rows_moved(change, landed, map.as_deref()).map_err(|(coordinate, rows)| report(coordinate, rows))?;
+                    let map = maps.next().ok_or_else(|| unusable("it is missing"))?.as_deref();
+                    if let Some(map) = map {
+                        check_map(change, map, &added).map_err(|broken| unusable(&broken.coordinate))?;
+                    }
+                    self.rows_moved(change, &landed.minted, map)?;
                 }
                 Action::RemoveFragment(remove) => {
-                    let id =
-                        landed.minted.fragment(remove.fragment).ok_or_else(|| broken("a landed transaction names an unknown fragment"))?;
+                    let id = id_of(remove.fragment)?;
                     if !moved_by_them.contains(&id) {
-                        self.fragment_removed(id).map_err(|rows| report(format!("rows of fragment {id}"), rows))?;
+                        self.fragment_removed(id)?;
                     }
                 }
             }
         }
-        self.claims.retain(|claim| !claim.added.is_empty());
         Ok(())
     }
 
-    /// They deleted rows. Returns the rows that collide.
-    fn rows_deleted(&mut self, id: FragmentId, added: &RoaringBitmap, replaced: &RoaringBitmap) -> Result<(), Vec<RowAddress>> {
-        if added.is_empty() {
+    /// They deleted rows.
+    fn rows_deleted(&mut self, id: FragmentId, theirs: &DeletedRows) -> Result<(), Found> {
+        if theirs.added.is_empty() {
             return Ok(());
         }
-        for claim in self.claims.iter_mut().filter(|claim| claim.fragment == id) {
-            let both = &claim.added & added;
-            let collide = &both & (&claim.replaced | replaced);
-            if !collide.is_empty() {
-                return Err(sample(id, &collide));
+        if let Some(claims) = self.claims.get_mut(&id) {
+            for (step, ours) in claims.iter_mut() {
+                let collide = ours.collision(theirs);
+                if !collide.is_empty() {
+                    return Err(rows_of(id, &collide));
+                }
+                let both = &ours.added & &theirs.added;
+                ours.added -= &both;
+                count(&mut self.already_deleted, *step, both.len());
             }
-            claim.added -= &both;
-            count(&mut self.already_deleted, claim.origin.0, both.len());
-            self.merged.insert(id);
+            claims.retain(|_, ours| !ours.added.is_empty());
+            if claims.is_empty() {
+                self.claims.remove(&id);
+            } else {
+                self.merged.insert(id);
+            }
         }
-        if self.removals.contains(&id) && !replaced.is_empty() {
-            return Err(sample(id, replaced));
+        // A new version of a row lies elsewhere: we would not remove it, nor would it have our columns.
+        if (self.removals.contains(&id) || self.columns.contains(&id)) && !theirs.replaced.is_empty() {
+            return Err(rows_of(id, &theirs.replaced));
         }
-        if self.moves(id).is_some() {
-            *self.foreign.entry(id).or_default() |= added;
+        self.deleted_before_our_move(id, theirs)
+    }
+
+    /// They removed a fragment with its rows.
+    fn fragment_removed(&mut self, id: FragmentId) -> Result<(), Found> {
+        for (step, ours) in self.claims.remove(&id).unwrap_or_default() {
+            if !ours.replaced.is_empty() {
+                return Err(rows_of(id, &ours.replaced));
+            }
+            count(&mut self.already_deleted, step, ours.added.len());
         }
+        let Some((group, number)) = self.moves(id) else { return Ok(()) };
+        let rows = self.groups.get(group).and_then(|group| group.map.sources().get(number)).map_or(0, |source| source.physical_rows);
+        let mut all = RoaringBitmap::new();
+        all.insert_range(0..rows);
+        self.deleted_before_our_move(id, &DeletedRows::plain(all))
+    }
+
+    /// They deleted rows that we move, if we move the fragment.
+    fn deleted_before_our_move(&mut self, id: FragmentId, theirs: &DeletedRows) -> Result<(), Found> {
+        let Some((group, _)) = self.moves(id) else { return Ok(()) };
+        if self.groups.get(group).is_some_and(|group| group.built_upon) {
+            if let Some(rows) = self.collision_after_our_moves(id, theirs)? {
+                return Err((format!("rows of fragment {id}"), rows));
+            }
+        }
+        *self.foreign.entry(id).or_default() |= &theirs.added;
         Ok(())
     }
 
-    /// They removed a fragment with its rows. Returns the rows that collide.
-    fn fragment_removed(&mut self, id: FragmentId) -> Result<(), Vec<RowAddress>> {
-        for claim in self.claims.iter_mut().filter(|claim| claim.fragment == id) {
-            if !claim.replaced.is_empty() {
-                return Err(sample(id, &claim.replaced));
-            }
-            count(&mut self.already_deleted, claim.origin.0, claim.added.len());
-            claim.added.clear();
-        }
-        if let Some((group, source)) = self.moves(id) {
-            let rows = self.groups.get(group).and_then(|g| g.map.sources().get(source)).map_or(0, |s| s.physical_rows);
-            self.foreign.entry(id).or_default().insert_range(0..rows);
-        }
-        Ok(())
-    }
-
-    /// They gave a column of a fragment new values. Returns the rows that collide.
-    fn column_changed(&mut self, id: FragmentId) -> Result<(), Vec<RowAddress>> {
-        for claim in self.claims.iter().filter(|claim| claim.fragment == id && !claim.replaced.is_empty()) {
-            return Err(sample(id, &claim.replaced));
+    /// They gave a column of a fragment new values.
+    fn column_changed(&mut self, id: FragmentId) -> Result<(), Found> {
+        let replaced: RoaringBitmap = self.claims.get(&id).into_iter().flatten().flat_map(|(_, ours)| &ours.replaced).collect();
+        if !replaced.is_empty() {
+            return Err((format!("column data of fragment {id}"), sample(id, &replaced)));
         }
         match self.moves(id) {
-            Some((group, _)) => self.drop_group(group).map_err(|()| vec![]),
+            Some((group, _)) => self.drop_group(group, format!("column data of fragment {id}")),
             None => Ok(()),
         }
     }
 
-    /// They moved rows. Returns what collides.
-    fn rows_moved(
-        &mut self,
-        change: &ChangeOfAddress,
-        landed: &CommittedTransaction,
-        map: Option<&AddressMap>,
-    ) -> Result<(), (String, Vec<RowAddress>)> {
-        let unusable = |reason: &str| (format!("a change of address that cannot be used ({reason})"), vec![]);
-        let ids = |refs: &[FragmentRef]| refs.iter().map(|r| landed.minted.fragment(*r)).collect::<Option<Vec<FragmentId>>>();
+    /// They moved rows.
+    fn rows_moved(&mut self, change: &ChangeOfAddress, minted: &Minted, map: Option<&AddressMap>) -> Result<(), Found> {
+        let ids = |refs: &[FragmentRef]| refs.iter().map(|r| minted.fragment(*r)).collect::<Option<Vec<FragmentId>>>();
         let sources = ids(&change.sources).ok_or_else(|| unusable("unknown fragments"))?;
         let targets = ids(&change.targets).ok_or_else(|| unusable("unknown fragments"))?;
-        for (at, source) in sources.iter().enumerate() {
-            if self.removals.contains(source) {
+        for (number, source) in sources.iter().enumerate() {
+            if self.removals.contains(source) || self.columns.contains(source) {
                 return Err((format!("fragment {source}"), vec![]));
             }
             if let Some((group, _)) = self.moves(*source) {
-                self.drop_group(group).map_err(|()| (format!("fragment {source}"), vec![]))?;
+                self.drop_group(group, format!("fragment {source}"))?;
             }
-            let (here, elsewhere): (Vec<Claim>, Vec<Claim>) =
-                std::mem::take(&mut self.claims).into_iter().partition(|claim| claim.fragment == *source);
-            self.claims = elsewhere;
-            for claim in here {
+            for (step, ours) in self.claims.remove(source).unwrap_or_default() {
                 let map = map.ok_or_else(|| unusable("it was not read"))?;
-                if map.sources().len() != sources.len() || map.targets().len() != targets.len() {
-                    return Err(unusable("it is of other fragments"));
+                let followed = ours.follow(map, number).map_err(|e| unusable(&e.0))?;
+                if !followed.absent.replaced.is_empty() {
+                    return Err(rows_of(*source, &followed.absent.replaced));
                 }
-                let added = map.move_rows(at, &claim.added).map_err(|e| unusable(&e.0))?;
-                let replaced = map.move_rows(at, &claim.replaced).map_err(|e| unusable(&e.0))?;
-                if !replaced.absent.is_empty() {
-                    return Err((format!("rows of fragment {source}"), sample(*source, &replaced.absent)));
-                }
-                count(&mut self.already_deleted, claim.origin.0, added.absent.len());
-                let mut replaced: BTreeMap<usize, RoaringBitmap> = replaced.targets.into_iter().collect();
-                for (target, rows) in added.targets {
+                count(&mut self.already_deleted, step, followed.absent.added.len());
+                for (target, rows) in followed.targets {
                     let fragment = *targets.get(target).ok_or_else(|| unusable("it names a target too many"))?;
-                    self.rows_carried += rows.len();
-                    let replaced = replaced.remove(&target).unwrap_or_default();
-                    self.claims.push(Claim { origin: claim.origin, fragment, added: rows, replaced });
+                    self.rows_carried += rows.added.len();
+                    self.claims.entry(fragment).or_default().entry(step).or_default().unite(rows);
                 }
             }
         }
         Ok(())
     }
 
-    /// The group of ours that moves a fragment, and the fragment's number in it.
+    /// The group of ours that moves a fragment of others, and the fragment's number in it.
     fn moves(&self, id: FragmentId) -> Option<(usize, usize)> {
-        self.groups.iter().enumerate().filter(|(_, group)| !group.dropped).find_map(|(at, group)| {
-            let source = group.sources.iter().position(|source| *source == Ref::Committed(id))?;
-            Some((at, source))
-        })
+        self.sources.get(&Ref::Committed(id)).copied().filter(|(group, _)| !self.is_dropped(*group))
+    }
+
+    fn is_dropped(&self, group: usize) -> bool {
+        self.groups.get(group).is_some_and(|group| group.dropped)
     }
 
     /// Gives a group of ours up, unless something else in the transaction builds on its targets.
-    fn drop_group(&mut self, at: usize) -> Result<(), ()> {
-        let Some(group) = self.groups.get(at) else { return Err(()) };
-        let built_upon = self.ours.actions().any(|action| match action {
-            Action::SetDeletionFile(set) => group.targets.contains(&set.fragment) && !set.added.is_empty(),
-            Action::RemoveFragment(remove) => group.targets.contains(&remove.fragment),
-            Action::ChangeOfAddress(change) => change.sources.iter().any(|source| group.targets.contains(source)),
-            Action::AddFragment(_) | Action::AddDataFile(_) | Action::AddField(_) => false,
-        });
-        if built_upon {
-            return Err(());
+    fn drop_group(&mut self, at: usize, coordinate: String) -> Result<(), Found> {
+        match self.groups.get_mut(at) {
+            Some(group) if !group.built_upon => {
+                group.dropped = true;
+                // Rows that others deleted are in the vectors of fragments that now stay.
+                for id in group.sources.iter().filter_map(|source| source.committed()) {
+                    self.foreign.remove(&id);
+                }
+                Ok(())
+            }
+            _ => Err((coordinate, vec![])),
         }
-        // Rows that others deleted are in the vectors of fragments that now stay.
-        for id in group.sources.iter().filter_map(|source| source.committed()) {
-            self.foreign.remove(&id);
-        }
-        if let Some(group) = self.groups.get_mut(at) {
-            group.dropped = true;
-        }
-        Ok(())
     }
 }
 
-fn group(change: &ChangeOfAddress, map: Arc<AddressMap>) -> Result<Group, Collision> {
+/// The fragments that a transaction adds, and how many rows each has.
+fn added_rows(transaction: &Transaction) -> BTreeMap<FragmentRef, u32> {
+    let added = transaction.actions().filter_map(|action| match action {
+        Action::AddFragment(add) => Some((Ref::Local(add.token), add.physical_rows)),
+        Action::AddDataFile(_)
+        | Action::RemoveFragment(_)
+        | Action::SetDeletionFile(_)
+        | Action::ChangeOfAddress(_)
+        | Action::AddField(_) => None,
+    });
+    added.collect()
+}
+
+/// Whether a map is the one of this change of address: as many fragments, and targets of the sizes that were added.
+fn check_map(change: &ChangeOfAddress, map: &AddressMap, added: &BTreeMap<FragmentRef, u32>) -> Result<(), Collision> {
     if map.sources().len() != change.sources.len() || map.targets().len() != change.targets.len() {
         return Err(broken("a change of address and its map name different fragments"));
     }
-    Ok(Group { sources: change.sources.clone(), targets: change.targets.clone(), map, dropped: false })
+    if change.targets.iter().zip(map.targets()).any(|(target, rows)| added.get(target) != Some(rows)) {
+        return Err(broken("the targets of a change of address are not of the sizes that its map says"));
+    }
+    Ok(())
 }
 
 fn count(by_step: &mut [u64], step: usize, rows: u64) {
@@ -349,8 +405,12 @@ fn count(by_step: &mut [u64], step: usize, rows: u64) {
     }
 }
 
-fn sample(fragment: FragmentId, rows: &RoaringBitmap) -> Vec<RowAddress> {
-    rows.iter().take(REPORTED_ROWS).map(|offset| RowAddress::new(fragment, offset)).collect()
+fn rows_of(id: FragmentId, rows: &RoaringBitmap) -> Found {
+    (format!("rows of fragment {id}"), sample(id, rows))
+}
+
+fn unusable(reason: &str) -> Found {
+    (format!("a change of address that cannot be used ({reason})"), vec![])
 }
 
 /// What does not add up is a collision: the statement runs again on the newest version.

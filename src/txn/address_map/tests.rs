@@ -58,6 +58,10 @@ proptest! {
         }
         let map = AddressMap::in_order(sources.clone(), targets).unwrap();
         prop_assert_eq!(&wire::decode(&wire::encode(&map)).unwrap(), &map);
+        for (row, (target, offset)) in &address {
+            prop_assert_eq!(map.origin(*target, *offset), Some(*row));
+        }
+        prop_assert_eq!(map.origin(0, map.targets()[0]), None);
         for (at, source) in sources.iter().enumerate() {
             let rows: RoaringBitmap = asked.iter().map(|i| i.index(source.physical_rows as usize) as u32).collect();
             let moved = map.move_rows(at, &rows).unwrap();

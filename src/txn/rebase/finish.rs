@@ -3,9 +3,11 @@
 //! Deletions of others in fragments that we move are carried through our own maps, in the order of our actions, so that
 //! a row that moved twice is followed twice.
 
-use super::{Claim, Collision, Group, Rebase, count, sample};
+use super::rows::DeletedRows;
+use super::{Collision, Found, Group, Rebase, broken, count, rows::REPORTED_ROWS, unusable};
 use crate::table::row_address::{FragmentId, RowAddress};
 use crate::txn::action::{Action, SetDeletionFile};
+use crate::txn::address_map::MapError;
 use crate::txn::composite::{Step, Transaction};
 use crate::txn::refs::{FragmentRef, Ref};
 use roaring::RoaringBitmap;
@@ -32,25 +34,24 @@ impl Rebase {
     /// The transaction as it must be to land on the newest version, whose fragments `exists` knows. A fragment that we
     /// remove may be gone already: others deleted its last row.
     pub fn finish(&self, exists: impl Fn(FragmentId) -> bool) -> Result<Rebased, Collision> {
-        let mut pending: BTreeMap<FragmentRef, RoaringBitmap> =
-            self.foreign.iter().map(|(id, rows)| (Ref::Committed(*id), rows.clone())).collect();
+        let mut pending: BTreeMap<FragmentRef, DeletedRows> =
+            self.foreign.iter().map(|(id, rows)| (Ref::Committed(*id), DeletedRows::plain(rows.clone()))).collect();
         let mut rows_carried = self.rows_carried;
         let mut already_deleted = self.already_deleted.clone();
+        let mut claimed = self.claimed_by_step();
         let mut groups = self.groups.iter();
         let mut steps = Vec::with_capacity(self.ours.steps.len());
         for (step, theirs) in self.ours.steps.iter().enumerate() {
             let mut actions = Vec::with_capacity(theirs.actions.len());
             let mut counts = theirs.counts;
-            for (at, action) in theirs.actions.iter().enumerate() {
+            for action in &theirs.actions {
+                let gone = |fragment: FragmentRef| fragment.committed().is_some_and(|id| !exists(id));
                 match action {
                     Action::AddFragment(add) if self.is_dropped_target(Ref::Local(add.token)) => {}
-                    Action::AddDataFile(add) if self.is_dropped_target(add.fragment) => {}
-                    Action::AddFragment(_) | Action::AddDataFile(_) | Action::AddField(_) => actions.push(action.clone()),
-                    Action::RemoveFragment(remove) => {
-                        let gone = remove.fragment.committed().is_some_and(|id| !exists(id));
-                        if !gone && !self.is_dropped_source(remove.fragment) {
-                            actions.push(action.clone());
-                        }
+                    Action::AddDataFile(add) if self.is_dropped_target(add.fragment) || gone(add.fragment) => {}
+                    Action::RemoveFragment(remove) if self.is_dropped_source(remove.fragment) || gone(remove.fragment) => {}
+                    Action::AddFragment(_) | Action::AddDataFile(_) | Action::AddField(_) | Action::RemoveFragment(_) => {
+                        actions.push(action.clone());
                     }
                     Action::ChangeOfAddress(_) => {
                         let Some(group) = groups.next() else { continue };
@@ -58,34 +59,35 @@ impl Rebase {
                             counts.moved = counts.moved.saturating_sub(group.rows());
                             continue;
                         }
-                        rows_carried += carry(group, &mut pending)?;
+                        rows_carried += carry(group, &mut pending).map_err(|e| broken(&e.0))?;
                         actions.push(action.clone());
                     }
-                    Action::SetDeletionFile(set) => match set.fragment {
-                        Ref::Local(_) if self.is_dropped_target(set.fragment) => {}
-                        Ref::Local(_) => {
-                            let (set, lost) = self.own_fragment(set, &pending)?;
-                            count(&mut already_deleted, step, lost);
-                            actions.push(Action::SetDeletionFile(set));
+                    Action::SetDeletionFile(set) if set.fragment.committed().is_none() => {
+                        // What others deleted first is no longer ours.
+                        let mut set = set.clone();
+                        if let Some(foreign) = pending.get(&set.fragment) {
+                            count(&mut already_deleted, step, set.added.intersection_len(&foreign.added));
+                            set.added -= &foreign.added;
                         }
-                        Ref::Committed(fragment) => {
-                            let claimed = self.claimed((step, at), set, fragment);
-                            if claimed.iter().any(|set| set.fragment.committed().is_some_and(|id| !exists(id))) {
-                                return Err(super::broken("a fragment with live rows is gone"));
-                            }
-                            actions.extend(claimed.into_iter().map(Action::SetDeletionFile));
+                        actions.push(Action::SetDeletionFile(set));
+                    }
+                    Action::SetDeletionFile(_) => {
+                        let sets = claimed.remove(&step).unwrap_or_default();
+                        if sets.iter().any(|set| gone(set.fragment)) {
+                            return Err(broken("a fragment with live rows is gone"));
                         }
-                    },
+                        actions.extend(sets.into_iter().map(Action::SetDeletionFile));
+                    }
                 }
             }
             let lost = already_deleted.get(step).copied().unwrap_or(0);
             counts.deleted = counts.deleted.saturating_sub(lost);
             steps.push(Step { operation: theirs.operation.clone(), statement: theirs.statement.clone(), actions, counts });
         }
-        pending.retain(|fragment, rows| matches!(fragment, Ref::Local(_)) && !rows.is_empty());
+        let carried = pending.into_iter().filter(|(fragment, rows)| fragment.committed().is_none() && !rows.added.is_empty());
         Ok(Rebased {
             transaction: Transaction { id: self.ours.id, read_version: self.ours.read_version, steps },
-            carried: pending,
+            carried: carried.map(|(fragment, rows)| (fragment, rows.added)).collect(),
             versions: self.versions,
             rows_carried,
             vectors_merged: self.merged.len() as u32,
@@ -93,50 +95,75 @@ impl Rebase {
         })
     }
 
-    /// Deletions of a fragment that existed: the claims that are left of the action, each at its present address.
-    fn claimed(&self, origin: (usize, usize), set: &SetDeletionFile, fragment: FragmentId) -> Vec<SetDeletionFile> {
-        let action = |claim: &Claim| SetDeletionFile {
-            fragment: Ref::Committed(claim.fragment),
-            vector: set.vector.clone(),
-            added: claim.added.clone(),
-            replaced: claim.replaced.clone(),
-        };
-        if set.added.is_empty() && self.moves(fragment).is_none() {
-            // Not a deletion but another vector (a restore): it stands as it is.
-            return vec![set.clone()];
+    /// The deletions that are left of each step in fragments of others, one action a fragment, at today's addresses.
+    fn claimed_by_step(&self) -> BTreeMap<usize, Vec<SetDeletionFile>> {
+        let mut by_step: BTreeMap<usize, Vec<SetDeletionFile>> = BTreeMap::new();
+        for (fragment, claims) in &self.claims {
+            for (step, rows) in claims {
+                let (fragment, added, replaced) = (Ref::Committed(*fragment), rows.added.clone(), rows.replaced.clone());
+                by_step.entry(*step).or_default().push(SetDeletionFile { fragment, vector: None, added, replaced });
+            }
         }
-        self.claims.iter().filter(|claim| claim.origin == origin).map(action).collect()
+        by_step
     }
 
-    /// Deletions of a fragment that the transaction adds: what others deleted first is no longer ours.
-    fn own_fragment(
-        &self,
-        set: &SetDeletionFile,
-        pending: &BTreeMap<FragmentRef, RoaringBitmap>,
-    ) -> Result<(SetDeletionFile, u64), Collision> {
-        let mut set = set.clone();
-        let Some(foreign) = pending.get(&set.fragment) else { return Ok((set, 0)) };
-        let collide = &set.replaced & foreign;
-        if !collide.is_empty() {
-            return Err(Collision {
-                coordinate: "rows that this transaction moved and then updated".into(),
-                rows: sample_local(&collide),
-                version: 0,
-                transaction: String::new(),
-                statement: String::new(),
-            });
+    /// Whether others deleted rows of fragment `id` that we moved and then changed. If so, some of them, by their addresses
+    /// before the move.
+    pub(super) fn collision_after_our_moves(&self, id: FragmentId, theirs: &DeletedRows) -> Result<Option<Vec<RowAddress>>, Found> {
+        let mut pending = BTreeMap::from([(Ref::Committed(id), theirs.clone())]);
+        let mut groups = self.groups.iter();
+        for (step, actions) in self.ours.steps.iter().enumerate() {
+            for action in &actions.actions {
+                // A new version of a row lies elsewhere: to act on the whole fragment would not remove it, nor give it a column.
+                let (fragment, ours) = match action {
+                    Action::ChangeOfAddress(_) => {
+                        if let Some(group) = groups.next().filter(|group| !group.dropped) {
+                            carry(group, &mut pending).map_err(|e| unusable(&e.0))?;
+                        }
+                        continue;
+                    }
+                    Action::SetDeletionFile(set) => (set.fragment, Some(DeletedRows::of(set))),
+                    Action::RemoveFragment(remove) if !self.sources.contains_key(&remove.fragment) => (remove.fragment, None),
+                    Action::AddDataFile(add) if self.target_group(add.fragment).is_some_and(|group| group.step != step) => {
+                        (add.fragment, None)
+                    }
+                    Action::RemoveFragment(_) | Action::AddDataFile(_) | Action::AddFragment(_) | Action::AddField(_) => continue,
+                };
+                let Some(theirs) = pending.get(&fragment).filter(|_| fragment.committed().is_none()) else { continue };
+                let collide = ours.map_or_else(|| theirs.replaced.clone(), |ours| ours.collision(theirs));
+                if !collide.is_empty() {
+                    return Ok(Some(collide.iter().take(REPORTED_ROWS).filter_map(|row| self.origin(fragment, row)).collect()));
+                }
+            }
         }
-        let lost = set.added.intersection_len(foreign);
-        set.added -= foreign;
-        Ok((set, lost))
+        Ok(None)
+    }
+
+    /// Where a row lay before we moved it.
+    fn origin(&self, mut fragment: FragmentRef, mut row: u32) -> Option<RowAddress> {
+        for _ in &self.groups {
+            if fragment.committed().is_some() {
+                break;
+            }
+            let group = self.target_group(fragment)?;
+            let number = group.targets.iter().position(|target| *target == fragment)?;
+            let source;
+            (source, row) = group.map.origin(number, row)?;
+            fragment = *group.sources.get(source)?;
+        }
+        Some(RowAddress::new(fragment.committed()?, row))
+    }
+
+    fn target_group(&self, fragment: FragmentRef) -> Option<&Group> {
+        self.groups.get(*self.targets.get(&fragment)?)
     }
 
     fn is_dropped_target(&self, fragment: FragmentRef) -> bool {
-        self.groups.iter().any(|group| group.dropped && group.targets.contains(&fragment))
+        self.target_group(fragment).is_some_and(|group| group.dropped)
     }
 
     fn is_dropped_source(&self, fragment: FragmentRef) -> bool {
-        self.groups.iter().any(|group| group.dropped && group.sources.contains(&fragment))
+        self.sources.get(&fragment).is_some_and(|(group, _)| self.is_dropped(*group))
     }
 }
 
@@ -147,21 +174,15 @@ impl Group {
 }
 
 /// Carries deletions of others from a group's sources to its targets; returns how many rows were followed.
-fn carry(group: &Group, pending: &mut BTreeMap<FragmentRef, RoaringBitmap>) -> Result<u64, Collision> {
+fn carry(group: &Group, pending: &mut BTreeMap<FragmentRef, DeletedRows>) -> Result<u64, MapError> {
     let mut carried = 0;
-    for (at, source) in group.sources.iter().enumerate() {
+    for (number, source) in group.sources.iter().enumerate() {
         let Some(rows) = pending.remove(source) else { continue };
-        let moved = group.map.move_rows(at, &rows).map_err(|e| super::broken(&e.0))?;
-        for (target, rows) in moved.targets {
-            let target = group.targets.get(target).ok_or_else(|| super::broken("a map names a target too many"))?;
-            carried += rows.len();
-            *pending.entry(*target).or_default() |= rows;
+        for (target, rows) in rows.follow(&group.map, number)?.targets {
+            let target = group.targets.get(target).ok_or_else(|| MapError("a map names a target too many".into()))?;
+            carried += rows.added.len();
+            pending.entry(*target).or_default().unite(rows);
         }
     }
     Ok(carried)
-}
-
-/// Rows of a fragment without an id yet are reported under the highest one.
-fn sample_local(rows: &RoaringBitmap) -> Vec<RowAddress> {
-    sample(FragmentId::MAX, rows)
 }

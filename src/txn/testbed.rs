@@ -1,0 +1,449 @@
+//! A table of `(key, value)` rows for tests: transactions are drafted against a version and land on the newest one along
+//! the way that the commit layer takes.
+//!
+//! Goes in: statements by key. Comes out: versions, and the rows that a reader of them finds. What apply cannot know, the
+//! rows themselves, lie in `files` by the name of the data file, so that a row is found only as a reader would find it.
+//!
+//! Always holds: a draft sees its own statements; every version passed `check`.
+
+use super::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use super::address_map::{AddressMap, MapSource, wire};
+use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
+use super::rebase::{Collision, Rebase, Rebased, settle, vectors_needed};
+use super::refs::{FieldRef, FragmentRef, Ref, Token};
+use crate::manifest::apply::apply;
+use crate::manifest::snapshot::Snapshot;
+use crate::table::deletion_vector::{DeletionFile, decode};
+use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
+use crate::table::row_address::FragmentId;
+use crate::table::schema::{FieldId, FieldType};
+use crate::table::stats::ColumnStats;
+use arrow_schema::DataType;
+use roaring::RoaringBitmap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A key and its value.
+pub type Row = (u32, i64);
+
+/// What is asked of every applied transaction.
+pub type Check = fn(&Snapshot, &Snapshot, &Transaction) -> Result<(), String>;
+
+const KEY: FieldId = FieldId(1);
+const VALUE: FieldId = FieldId(2);
+
+/// One version and what made it.
+pub struct TestVersion {
+    pub snapshot: Snapshot,
+    pub transactions: Vec<CommittedTransaction>,
+}
+
+/// The table.
+pub struct Testbed {
+    pub versions: Vec<TestVersion>,
+    pub files: BTreeMap<String, Vec<Row>>,
+    /// The rows of every fragment that ever was, the short-lived ones too.
+    pub fragment_rows: BTreeMap<FragmentId, Vec<Row>>,
+    check: Check,
+    drafts: u128,
+}
+
+/// A fragment as a draft sees it.
+#[derive(Clone)]
+pub struct Seen {
+    pub fragment: FragmentRef,
+    pub rows: Vec<Row>,
+    pub dead: RoaringBitmap,
+}
+
+/// A transaction that is being staged.
+#[derive(Clone)]
+pub struct Draft {
+    pub transaction: Transaction,
+    pub seen: Vec<Seen>,
+    maps: Vec<Arc<AddressMap>>,
+    files: BTreeMap<String, Vec<Row>>,
+    fragment_tokens: u32,
+    field_tokens: u32,
+}
+
+/// A draft on its way to the newest version.
+pub struct Candidate {
+    draft: Draft,
+    rebase: Rebase,
+    walked: u64,
+}
+
+/// What a transaction became.
+#[derive(Debug, Clone)]
+pub struct Landed {
+    pub version: u64,
+    pub committed: CommittedTransaction,
+}
+
+/// An inline deletion vector, decoded.
+pub fn vector(file: &Option<DeletionFile>, physical_rows: u32) -> RoaringBitmap {
+    match file {
+        None => RoaringBitmap::new(),
+        Some(DeletionFile::Inline { blob, cardinality }) => {
+            let rows = decode(blob, physical_rows).expect("a vector within its fragment");
+            assert_eq!(rows.len(), u64::from(*cardinality), "cardinality of a vector");
+            rows
+        }
+        Some(DeletionFile::Puffin { path, .. }) => panic!("vector in {path}"),
+    }
+}
+
+/// A data file of two columns.
+pub fn data_file(path: &str, rows: u32, columns: usize) -> DataFile {
+    DataFile {
+        path: path.to_owned(),
+        base: None,
+        size_bytes: 100,
+        checksum: Arc::new(BlockChecksums { block_bytes: 4096, crc32c: vec![0] }),
+        row_groups: vec![rows],
+        columns: (0..columns).map(|_| FileColumn { field: None, stats: ColumnStats::default() }).collect(),
+    }
+}
+
+impl Testbed {
+    /// An empty table of two columns.
+    pub fn new(check: Check) -> Self {
+        let empty = TestVersion { snapshot: Snapshot::empty(7), transactions: vec![] };
+        let mut bed = Testbed { versions: vec![empty], files: BTreeMap::new(), fragment_rows: BTreeMap::new(), check, drafts: 0 };
+        let mut create = bed.draft();
+        let column = |token, name: &str| {
+            let field_type = FieldType::Leaf(DataType::Int64);
+            let (token, name, metadata) = (Token(token), name.into(), BTreeMap::new());
+            Action::AddField(AddField { token, parent: None, name, field_type, nullable: false, metadata })
+        };
+        create.step("CREATE", "CREATE TABLE".into(), vec![column(0, "key"), column(1, "value")], RowCounts::default());
+        bed.land(create).expect("the first version");
+        bed
+    }
+
+    /// A table of fragments that hold these keys, with value 0.
+    pub fn of(fragments: &[&[u32]]) -> Self {
+        let mut bed = Testbed::new(|_, _, _| Ok(()));
+        let mut insert = bed.draft();
+        for keys in fragments {
+            insert.insert(&keys.iter().map(|key| (*key, 0)).collect::<Vec<_>>());
+        }
+        bed.land(insert).expect("the rows to start with");
+        bed
+    }
+
+    /// The newest version.
+    pub fn newest(&self) -> &Snapshot {
+        &self.versions.last().expect("a version").snapshot
+    }
+
+    /// The live rows of a snapshot, by fragment, as a reader finds them.
+    pub fn fragments_of(&self, snapshot: &Snapshot, staged: &BTreeMap<String, Vec<Row>>) -> Vec<Seen> {
+        let read = |fragment: &crate::table::fragment::Fragment| {
+            let (file, position) = fragment.backing(VALUE).expect("a value column");
+            assert_eq!(position, 1, "the value is the second column of '{}'", file.path);
+            let rows = self.files.get(&file.path).or_else(|| staged.get(&file.path)).expect("a file that exists");
+            assert_eq!(rows.len(), fragment.physical_rows as usize, "rows of '{}'", file.path);
+            Seen { fragment: Ref::Committed(fragment.id), rows: rows.clone(), dead: vector(&fragment.deletions, fragment.physical_rows) }
+        };
+        snapshot.fragments.iter().map(|fragment| read(fragment)).collect()
+    }
+
+    /// The rows of the newest version, sorted.
+    pub fn rows(&self) -> Vec<Row> {
+        live(&self.fragments_of(self.newest(), &BTreeMap::new()))
+    }
+
+    /// The deleted offsets of a fragment of the newest version; `None` if there is no such fragment.
+    pub fn dead(&self, fragment: u32) -> Option<Vec<u32>> {
+        let fragment = self.newest().fragments.get(FragmentId(fragment))?;
+        Some(vector(&fragment.deletions, fragment.physical_rows).iter().collect())
+    }
+
+    /// A transaction on the newest version.
+    pub fn draft(&mut self) -> Draft {
+        self.drafts += 1;
+        let transaction = Transaction { id: TransactionId(self.drafts), read_version: self.newest().version, steps: vec![] };
+        Draft {
+            transaction,
+            seen: self.fragments_of(self.newest(), &BTreeMap::new()),
+            maps: vec![],
+            files: BTreeMap::new(),
+            fragment_tokens: 0,
+            field_tokens: 0,
+        }
+    }
+
+    /// A draft that begins to land.
+    pub fn candidate(&self, draft: Draft) -> Result<Candidate, Collision> {
+        let rebase = Rebase::new(draft.transaction.clone(), &draft.maps)?;
+        let walked = draft.transaction.read_version;
+        Ok(Candidate { draft, rebase, walked })
+    }
+
+    /// Walks over what landed since the last attempt.
+    pub fn walk(&self, candidate: &mut Candidate) -> Result<(), Collision> {
+        for version in self.versions.iter().filter(|version| version.snapshot.version > candidate.walked) {
+            candidate.rebase.version_landed();
+            for landed in &version.transactions {
+                over(&mut candidate.rebase, version.snapshot.version, landed)?;
+            }
+        }
+        candidate.walked = self.newest().version;
+        Ok(())
+    }
+
+    /// The transaction as it would land now; nothing is published.
+    pub fn attempt(&self, candidate: &mut Candidate) -> Result<(Rebased, Transaction), Collision> {
+        self.walk(candidate)?;
+        settled(&candidate.rebase, self.newest())
+    }
+
+    /// Lands one draft.
+    pub fn land(&mut self, draft: Draft) -> Result<Landed, Collision> {
+        let candidate = self.candidate(draft)?;
+        self.land_together(vec![candidate]).pop().expect("one result")
+    }
+
+    /// Lands candidates as one version, one after another; those that collide are left out.
+    pub fn land_together(&mut self, candidates: Vec<Candidate>) -> Vec<Result<Landed, Collision>> {
+        let version = self.newest().version + 1;
+        let mut snapshot = self.newest().clone();
+        let mut mates: Vec<CommittedTransaction> = Vec::new();
+        let mut results = Vec::new();
+        for mut candidate in candidates {
+            let landed = self.walk(&mut candidate).and_then(|()| {
+                let mut rebase = candidate.rebase.clone();
+                mates.iter().try_for_each(|mate| over(&mut rebase, version, mate))?;
+                settled(&rebase, &snapshot)
+            });
+            results.push(landed.map(|(rebased, transaction)| {
+                let applied = apply(&snapshot, &transaction, version);
+                let (after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
+                if let Err(reason) = (self.check)(&snapshot, &after, &transaction) {
+                    panic!("{reason}: {transaction:#?}");
+                }
+                snapshot = after;
+                for (token, id) in &minted.fragments {
+                    let rows = candidate.draft.files[&path(&candidate.draft.transaction, *token)].clone();
+                    assert!(self.fragment_rows.insert(*id, rows).is_none(), "fragment id {id} is used again");
+                }
+                self.files.append(&mut candidate.draft.files);
+                let facts = CommitFacts {
+                    attempts: 1,
+                    rebased_over: rebased.versions,
+                    rows_carried: rebased.rows_carried,
+                    vectors_merged: rebased.vectors_merged,
+                    groups_dropped: rebased.groups_dropped,
+                    reran: 0,
+                };
+                let committed = CommittedTransaction { transaction, minted, facts };
+                mates.push(committed.clone());
+                Landed { version, committed }
+            }));
+        }
+        if !mates.is_empty() {
+            if version.is_multiple_of(3) {
+                snapshot.fragments = snapshot.fragments.fold();
+            }
+            self.versions.push(TestVersion { snapshot, transactions: mates });
+        }
+        results
+    }
+
+    /// The rows that a session sees within its transaction: its actions applied to the version that it read.
+    pub fn provisional_rows(&self, draft: &Draft) -> Vec<Row> {
+        let read = self.versions.iter().find(|v| v.snapshot.version == draft.transaction.read_version).expect("the version read");
+        let (snapshot, _) = apply(&read.snapshot, &draft.transaction, read.snapshot.version).expect("a draft applies to what it read");
+        live(&self.fragments_of(&snapshot, &draft.files))
+    }
+}
+
+fn over(rebase: &mut Rebase, version: u64, landed: &CommittedTransaction) -> Result<(), Collision> {
+    let needed = rebase.maps_needed(landed);
+    let changes =
+        landed.transaction.actions().filter_map(|action| if let Action::ChangeOfAddress(change) = action { Some(change) } else { None });
+    let maps: Vec<Option<Arc<AddressMap>>> = changes
+        .zip(&needed)
+        .map(|(change, needed)| match &change.map {
+            MapLocation::Inline(bytes) => needed.then(|| Arc::new(wire::decode(bytes).expect("a map"))),
+            MapLocation::Object { path, .. } => panic!("map in {path}"),
+        })
+        .collect();
+    assert_eq!(maps.len(), needed.len(), "one answer for each change of address");
+    rebase.over(version, landed, &maps)
+}
+
+fn settled(rebase: &Rebase, newest: &Snapshot) -> Result<(Rebased, Transaction), Collision> {
+    let rebased = rebase.finish(|id| newest.fragments.get(id).is_some())?;
+    let present = vectors_needed(&rebased).into_iter().map(|id| {
+        let fragment = newest.fragments.get(id).expect("a fragment whose vector is needed");
+        (id, vector(&fragment.deletions, fragment.physical_rows))
+    });
+    let transaction = settle(rebased.clone(), present.collect());
+    Ok((rebased, transaction))
+}
+
+fn path(transaction: &Transaction, token: Token) -> String {
+    format!("data/{}-{}.parquet", transaction.id.0, token.0)
+}
+
+/// The live rows of fragments, sorted.
+pub fn live(fragments: &[Seen]) -> Vec<Row> {
+    let mut rows: Vec<Row> = fragments.iter().flat_map(Seen::live).map(|(_, row)| row).collect();
+    rows.sort_unstable();
+    rows
+}
+
+impl Seen {
+    /// Its live rows with their offsets.
+    pub fn live(&self) -> impl Iterator<Item = (u32, Row)> {
+        self.rows.iter().enumerate().map(|(offset, row)| (offset as u32, *row)).filter(|(offset, _)| !self.dead.contains(*offset))
+    }
+}
+
+impl Draft {
+    /// Adds a step of any actions.
+    pub fn step(&mut self, operation: &str, statement: String, actions: Vec<Action>, counts: RowCounts) {
+        self.transaction.steps.push(Step { operation: operation.into(), statement, actions, counts });
+    }
+
+    /// The next token for a field.
+    pub fn field_token(&mut self) -> Token {
+        self.field_tokens += 1;
+        Token(self.field_tokens - 1)
+    }
+
+    /// Actions that add a fragment of these rows, which the draft sees from now on.
+    pub fn add_rows(&mut self, rows: &[Row], data_change: bool, actions: &mut Vec<Action>) -> FragmentRef {
+        let token = Token(self.fragment_tokens);
+        self.fragment_tokens += 1;
+        let fragment = Ref::Local(token);
+        let path = path(&self.transaction, token);
+        let fields: Vec<FieldRef> = vec![Ref::Committed(KEY), Ref::Committed(VALUE)];
+        actions.push(Action::AddFragment(AddFragment { token, physical_rows: rows.len() as u32, data_change }));
+        let file = data_file(&path, rows.len() as u32, 2);
+        actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }));
+        self.files.insert(path, rows.to_vec());
+        self.seen.push(Seen { fragment, rows: rows.to_vec(), dead: RoaringBitmap::new() });
+        fragment
+    }
+
+    /// INSERT of rows as one fragment.
+    pub fn insert(&mut self, rows: &[Row]) -> FragmentRef {
+        let mut actions = Vec::new();
+        let fragment = self.add_rows(rows, true, &mut actions);
+        self.step(
+            "INSERT",
+            format!("INSERT {rows:?} as {fragment:?}"),
+            actions,
+            RowCounts { inserted: rows.len() as u64, ..Default::default() },
+        );
+        fragment
+    }
+
+    /// DELETE of keys.
+    pub fn delete(&mut self, keys: &[u32]) {
+        self.merge("DELETE", keys, &[], 0, &[]);
+    }
+
+    /// UPDATE of keys: `delta` is added to their values.
+    pub fn update(&mut self, keys: &[u32], delta: i64) {
+        self.merge("UPDATE", &[], keys, delta, &[]);
+    }
+
+    /// MERGE: some keys are deleted, others updated, rows inserted. Old versions of a fragment's rows go in one action.
+    pub fn merge(&mut self, operation: &str, deleted: &[u32], updated: &[u32], delta: i64, inserted: &[Row]) {
+        let (deleted, updated): (BTreeSet<u32>, BTreeSet<u32>) = (deleted.iter().copied().collect(), updated.iter().copied().collect());
+        let mut actions = Vec::new();
+        let mut rows = Vec::new();
+        let mut counts = RowCounts { inserted: inserted.len() as u64, ..Default::default() };
+        for seen in &mut self.seen {
+            let (mut added, mut replaced) = (RoaringBitmap::new(), RoaringBitmap::new());
+            for (offset, (key, value)) in seen.live() {
+                if updated.contains(&key) {
+                    added.insert(offset);
+                    replaced.insert(offset);
+                    rows.push((key, value + delta));
+                    counts.updated += 1;
+                } else if deleted.contains(&key) {
+                    added.insert(offset);
+                    counts.deleted += 1;
+                }
+            }
+            if !added.is_empty() {
+                seen.dead |= &added;
+                let vector = DeletionFile::inline(&seen.dead);
+                actions.push(Action::SetDeletionFile(SetDeletionFile { fragment: seen.fragment, vector, added, replaced }));
+            }
+        }
+        rows.extend(inserted);
+        if !rows.is_empty() {
+            self.add_rows(&rows, true, &mut actions);
+        }
+        let statement = format!("{operation} delete {deleted:?} update {updated:?} by {delta} insert {inserted:?}");
+        self.step(operation, statement, actions, counts);
+    }
+
+    /// The removal of whole fragments with their rows.
+    pub fn remove(&mut self, fragments: &[FragmentRef]) {
+        let remove = |fragment: &FragmentRef| Action::RemoveFragment(RemoveFragment { fragment: *fragment, data_change: true });
+        let deleted = self.seen.iter().filter(|seen| fragments.contains(&seen.fragment)).map(|seen| seen.live().count() as u64).sum();
+        self.seen.retain(|seen| !fragments.contains(&seen.fragment));
+        let actions = fragments.iter().map(remove).collect();
+        self.step("TRUNCATE", format!("TRUNCATE {fragments:?}"), actions, RowCounts { deleted, ..Default::default() });
+    }
+
+    /// OPTIMIZE of groups of fragments; `cuts` says after how many rows of a group a new target begins.
+    pub fn optimize(&mut self, groups: &[(Vec<FragmentRef>, Vec<usize>)], removals_first: bool) {
+        let mut actions = Vec::new();
+        let mut counts = RowCounts::default();
+        let mut statement = String::from("OPTIMIZE");
+        for (sources, cuts) in groups {
+            let taken: Vec<Seen> = sources
+                .iter()
+                .map(|source| {
+                    self.seen.remove(self.seen.iter().position(|seen| seen.fragment == *source).expect("a fragment that is seen"))
+                })
+                .collect();
+            let rows: Vec<Row> = taken.iter().flat_map(|seen| seen.live().map(|(_, row)| row).collect::<Vec<_>>()).collect();
+            let sizes = taken.iter().map(|seen| MapSource { physical_rows: seen.rows.len() as u32, absent: seen.dead.clone() });
+            let removals =
+                sources.iter().map(|fragment| Action::RemoveFragment(RemoveFragment { fragment: *fragment, data_change: false }));
+            let (mut before, mut after): (Vec<Action>, Vec<Action>) =
+                if removals_first { (removals.collect(), vec![]) } else { (vec![], removals.collect()) };
+            actions.append(&mut before);
+            let (mut targets, mut target_rows, mut rest) = (Vec::new(), Vec::new(), rows.as_slice());
+            for cut in cuts.iter().copied().chain([usize::MAX]) {
+                let (target, others) = rest.split_at(cut.min(rest.len()));
+                rest = others;
+                if !target.is_empty() {
+                    targets.push(self.add_rows(target, false, &mut actions));
+                    target_rows.push(target.len() as u32);
+                }
+            }
+            counts.moved += rows.len() as u64;
+            statement += &format!(" {sources:?} to {targets:?} of {target_rows:?}");
+            let map = AddressMap::in_order(sizes.collect(), target_rows).expect("a map that adds up");
+            let location = MapLocation::Inline(wire::encode(&map));
+            actions.push(Action::ChangeOfAddress(ChangeOfAddress { sources: sources.clone(), targets, map: location }));
+            actions.append(&mut after);
+            self.maps.push(Arc::new(map));
+        }
+        self.step("OPTIMIZE", statement, actions, counts);
+    }
+
+    /// ADD COLUMN without values.
+    pub fn add_column(&mut self, name: &str) {
+        let add = AddField {
+            token: self.field_token(),
+            parent: None,
+            name: name.into(),
+            field_type: FieldType::Leaf(DataType::Int64),
+            nullable: true,
+            metadata: BTreeMap::new(),
+        };
+        self.step("ALTER", format!("ADD COLUMN {name}"), vec![Action::AddField(add)], RowCounts::default());
+    }
+}
