@@ -27,12 +27,23 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct FieldIdAdapterFactory {
     table: Arc<str>,
+    /// The table's columns with their ids, which the schema of a scan does not show.
+    columns: SchemaRef,
 }
 
 impl FieldIdAdapterFactory {
-    /// For the files of `table` (its name, for errors).
-    pub fn new(table: Arc<str>) -> Self {
-        FieldIdAdapterFactory { table }
+    /// For the files of `table` (its name, for errors), whose columns are `columns`, with ids.
+    pub fn new(table: Arc<str>, columns: SchemaRef) -> Self {
+        FieldIdAdapterFactory { table, columns }
+    }
+
+    /// The columns of a scan with their ids.
+    fn with_ids(&self, logical: &Schema) -> Schema {
+        let with_id = |field: &FieldRef| match self.columns.field_with_name(field.name()) {
+            Ok(column) if !is_row_number(field) => Arc::new(column.clone()),
+            _ => Arc::clone(field),
+        };
+        Schema::new(logical.fields().iter().map(with_id).collect::<Fields>())
     }
 
     /// A file that is not as amend writes them.
@@ -84,7 +95,7 @@ impl FieldIdAdapterFactory {
 
 impl PhysicalExprAdapterFactory for FieldIdAdapterFactory {
     fn create(&self, logical_file_schema: SchemaRef, physical_file_schema: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
-        let renamed = self.todays_names(&logical_file_schema, &physical_file_schema)?;
+        let renamed = self.todays_names(&self.with_ids(&logical_file_schema), &physical_file_schema)?;
         let by_name = DefaultPhysicalExprAdapter::new(logical_file_schema, renamed);
         Ok(Arc::new(FieldIdAdapter { by_name, physical: physical_file_schema }))
     }

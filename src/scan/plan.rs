@@ -83,7 +83,7 @@ pub fn register(store: &Store, runtime: &RuntimeEnv) -> EngineResult<ObjectStore
 
 /// The plan of a scan.
 pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn ExecutionPlan>> {
-    let columns = request.schema.to_arrow();
+    let columns = request.schema.to_plain_arrow();
     let schema = scan_schema(Arc::clone(&columns));
     let projection = request.projection.clone().unwrap_or_else(|| (0..columns.fields().len()).collect());
 
@@ -145,7 +145,7 @@ pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn
         .with_file_groups(groups)
         .with_statistics(with_address(of_fragments(&statistics, &columns)?))
         .with_limit(request.limit.filter(|_| request.predicate.is_none()))
-        .with_expr_adapter(Some(Arc::new(FieldIdAdapterFactory::new(request.table))))
+        .with_expr_adapter(Some(Arc::new(FieldIdAdapterFactory::new(request.table, request.schema.to_arrow()))))
         .with_preserve_order(partitioning.is_some())
         .with_output_partitioning(partitioning)
         .build();
