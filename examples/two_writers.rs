@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (lake, done) = (lake.clone(), done.clone());
         async move {
             let session = Session::new(&lake).await?;
-            let mut compactions = 0;
+            let mut compactions = 0u32;
             while !done.load(Ordering::Relaxed) {
                 session.execute("OPTIMIZE t FULL").await?;
                 compactions += 1;
