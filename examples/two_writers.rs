@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 session.execute("OPTIMIZE t FULL").await?;
                 compactions += 1;
             }
-            amend::Result::Ok(compactions)
+            Ok::<u32, amend::Error>(compactions)
         }
     });
     // One updates even ids, the other deletes odd ones: the same files, never the same rows.
