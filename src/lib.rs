@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod commit;
 pub mod error;
 pub mod manifest;
 pub mod statement;
