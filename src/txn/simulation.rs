@@ -301,6 +301,10 @@ impl World {
                     if let Some(key) = self.key_collision(&ours, draft.transaction.read_version, &mates) {
                         return Err(format!("session {session} landed, but key {key} was changed since it read"));
                     }
+                    let (read, over) = (draft.transaction.read_version, landed.committed.facts.rebased_over);
+                    if read + over + 1 != landed.version {
+                        return Err(format!("session {session} read v{read}, walked over {over} versions, landed as v{}", landed.version));
+                    }
                     self.serially(session, &effects, &landed)?;
                     self.note(&draft.transaction, &ours, &landed, !mates.is_empty());
                     mates.push((landed.version, committed_reach(&landed, ours)));

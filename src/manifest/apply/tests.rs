@@ -247,6 +247,7 @@ fn deletions_lie_within_their_fragment() {
     let beyond = "SetDeletionFile claims rows that fragment 1 does not have";
     assert_eq!(refusal(vec![delete(old(1), &[0], &[2], &[])]), beyond);
     assert_eq!(refusal(vec![delete(old(1), &[0], &[0], &[1])]), beyond);
+    assert_eq!(refusal(vec![delete(old(1), &[], &[0], &[])]), "SetDeletionFile deletes 1 rows of fragment 1, its vector holds 0");
     let (after, _) = after(vec![delete(old(1), &[1], &[1], &[])]);
     let fragment = after.fragments.get(FragmentId(1)).unwrap();
     assert_eq!((fragment.live_rows(), fragment.created_at, fragment.updated_at), (1, 1, 2));
