@@ -5,6 +5,7 @@
 //! counts that the planner believes are those that are read; every error names the object and the table.
 
 use super::external;
+use super::nan::without_misleading_bounds;
 use crate::error::Error;
 use crate::store::VerifiedStore;
 use crate::table::fragment::Fragment;
@@ -117,7 +118,10 @@ impl Footer {
                 other => ParquetError::External(Box::new(other)),
             })?;
         self.file_of.check(&footer)?;
-        Ok(footer)
+        match self.file_of.fragment.files.first() {
+            Some(file) => without_misleading_bounds(footer, file),
+            None => Ok(footer),
+        }
     }
 }
 

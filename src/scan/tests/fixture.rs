@@ -117,7 +117,7 @@ pub async fn write(store: &Store, batch: &RecordBatch, layout: Layout) -> DataFi
     let schema = batch.schema();
     let columns = schema.fields().iter().enumerate().map(|(position, field)| FileColumn {
         field: field.metadata().get(PARQUET_FIELD_ID).map(|id| FieldId(id.parse().unwrap())),
-        stats: from_parquet(&footer, position, field.data_type(), true),
+        stats: from_parquet(&footer, position, field.data_type(), false),
     });
     DataFile {
         path: name.into(),
