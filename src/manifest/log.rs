@@ -250,10 +250,7 @@ impl VersionLog {
                     return Ok(map.clone());
                 }
                 let bytes = self.object(path).await?;
-                if bytes.len() as u64 != *size_bytes || checksum::crc32c(&bytes) != *crc32c {
-                    return Err(Error::damaged(&self.table, path, "length or checksum is not the recorded one"));
-                }
-                let map = address_map::wire::decode(&bytes).map_err(|e| Error::damaged(&self.table, path, e.0))?;
+                let map = address_map::wire::open(&bytes, *size_bytes, *crc32c).map_err(|e| self.bad(path, e))?;
                 Ok(keep(&self.maps, path.clone(), Arc::new(map)))
             }
         }

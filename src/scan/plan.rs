@@ -89,7 +89,7 @@ pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn
     if let Some(column) = request.schema.columns().find(|column| is_reserved(&column.name)) {
         return Err(external(Error::invalid(format!("column '{}' of table '{}' has a reserved name", column.name, request.table))));
     }
-    let columns = request.schema.to_arrow();
+    let columns = request.schema.to_plain_arrow();
     let schema = scan_schema(Arc::clone(&columns));
     let projection = request.projection.clone().unwrap_or_else(|| (0..columns.fields().len()).collect());
 
@@ -123,7 +123,7 @@ pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn
         .with_file_groups(groups)
         .with_statistics(with_address(of_fragments(&statistics, &columns)?))
         .with_limit(request.limit.filter(|_| request.predicate.is_none()))
-        .with_expr_adapter(Some(Arc::new(FieldIdAdapterFactory::new(request.table))))
+        .with_expr_adapter(Some(Arc::new(FieldIdAdapterFactory::new(request.schema.to_arrow()))))
         .with_preserve_order(in_order)
         .with_output_partitioning(partitioning)
         .build();

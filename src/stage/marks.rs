@@ -4,6 +4,7 @@
 //! deleted may be met again.
 
 use crate::error::{Error, Result};
+use crate::table::deletion_vector::DeletionFile;
 use crate::table::row_address::{FragmentId, RowAddress};
 use crate::txn::action::{Action, SetDeletionFile};
 use crate::txn::refs::Ref;
@@ -43,12 +44,13 @@ impl Marks {
         Ok(new)
     }
 
-    /// The actions that delete the marked rows. Their vectors are written when the transaction is settled.
+    /// The actions that delete the marked rows. Their vectors hold only these rows: what others have deleted is added
+    /// when the transaction is settled.
     pub fn into_actions(self) -> Vec<Action> {
         let action = |(fragment, marked): (FragmentId, Marked)| {
             Action::SetDeletionFile(SetDeletionFile {
                 fragment: Ref::Committed(fragment),
-                vector: None,
+                vector: DeletionFile::inline(&marked.added),
                 added: marked.added,
                 replaced: marked.replaced,
             })

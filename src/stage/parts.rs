@@ -8,6 +8,7 @@
 
 use super::marks::MarkError;
 use crate::error::{Error, Result};
+use crate::table::deletion_vector::DeletionFile;
 use crate::table::row_address::{FragmentId, RowAddress};
 use crate::txn::action::{Action, SetDeletionFile};
 use crate::txn::composite::{RowCounts, Step};
@@ -93,6 +94,7 @@ fn unite(deletions: &mut BTreeMap<FragmentId, SetDeletionFile>, set: SetDeletion
     }
     held.added |= set.added;
     held.replaced |= set.replaced;
+    held.vector = DeletionFile::inline(&held.added);
     Ok(both.len())
 }
 

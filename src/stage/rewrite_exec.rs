@@ -11,7 +11,7 @@ use super::write_exec::{add, column};
 use super::writer::{FragmentWriter, discard};
 use crate::error::{Error, Result};
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
-use crate::store::{ObjectName, Store, checksum};
+use crate::store::{ObjectName, Store};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::TableSchema;
 use crate::txn::action::{Action, ChangeOfAddress, MapLocation, RemoveFragment};
@@ -181,8 +181,9 @@ async fn rewrite(spec: Arc<RewriteSpec>, group: RewriteGroup, mut input: Sendabl
         MapLocation::Inline(bytes)
     } else {
         let name = ObjectName::new_moves();
-        let (size_bytes, crc32c) = (bytes.len() as u64, checksum::crc32c(&bytes));
-        if let Err(error) = spec.store.write(&name, bytes).await {
+        let (object, crc32c) = address_map::wire::seal(&map);
+        let size_bytes = object.len() as u64;
+        if let Err(error) = spec.store.write(&name, object).await {
             discard(&spec.store, &fragments).await;
             return Err(error);
         }

@@ -168,7 +168,7 @@ pub fn cause(error: &DataFusionError) -> Option<&Error> {
 #[async_trait]
 impl TableProvider for Table {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(scan_schema(self.schema.to_arrow()).table_schema())
+        Arc::clone(scan_schema(self.schema.to_plain_arrow()).table_schema())
     }
 
     fn table_type(&self) -> TableType {

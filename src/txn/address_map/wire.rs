@@ -3,6 +3,7 @@
 //! Decoding checks that the map adds up, so a map that was decoded can be used.
 
 use super::{AddressMap, MapError, MapSource};
+use crate::manifest::frame::{self, DecodeError, Kind};
 use bytes::Bytes;
 use prost::Message;
 use roaring::RoaringBitmap;
@@ -28,6 +29,22 @@ struct SourceMessage {
     physical_rows: u32,
     #[prost(bytes = "bytes", tag = "2")]
     absent: Bytes,
+}
+
+/// The most bytes that a map object may have.
+const MAX_OBJECT_BYTES: u64 = 1 << 30;
+
+/// A map as an object of its own, and the checksum that names it.
+pub fn seal(map: &AddressMap) -> (Bytes, u32) {
+    let object = frame::seal(Kind::Moves, &encode(map));
+    let crc32c = frame::checksum(&object).unwrap_or_default();
+    (object, crc32c)
+}
+
+/// The map in an object.
+pub fn open(object: &[u8], size_bytes: u64, crc32c: u32) -> Result<AddressMap, DecodeError> {
+    let payload = frame::open_named(Kind::Moves, object, size_bytes, crc32c, MAX_OBJECT_BYTES)?;
+    decode(payload).map_err(|error| DecodeError::Damaged(error.0))
 }
 
 /// The bytes of a map.
