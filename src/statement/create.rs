@@ -14,7 +14,7 @@ use crate::stage::scope::Done;
 use crate::stage::write_exec::{WriteExec, WriteSpec};
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::{Action, AddField};
-use crate::txn::composite::{CommitFacts, Step};
+use crate::txn::composite::{CommitFacts, RowCounts, Step};
 use crate::txn::refs::{Ref, Token};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::execution::SessionState;
@@ -60,14 +60,9 @@ pub async fn create_table(lake: &Lake, state: &SessionState, create: CreateMemor
 }
 
 fn done(inserted: u64, version: Option<u64>) -> Done {
-    let mut counts = crate::txn::composite::RowCounts::default();
-    counts.inserted = inserted;
-    Done {
-        operation: "CREATE TABLE".into(),
-        counts,
-        version,
-        facts: CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() },
-    }
+    let counts = RowCounts { inserted, ..RowCounts::default() };
+    let facts = CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() };
+    Done { operation: "CREATE TABLE".into(), counts, version, facts }
 }
 
 /// Refuses what a table cannot have yet.

@@ -247,10 +247,10 @@ impl Session {
 
     async fn commit(&self) -> Result<Outcome> {
         let open = self.scope.end()?;
-        if open.has_failed() {
-            if let Some(statement) = open.clone().into_discarded() {
-                statement.staged.discard(statement.log.store()).await;
-            }
+        if open.has_failed()
+            && let Some(statement) = open.clone().into_discarded()
+        {
+            statement.staged.discard(statement.log.store()).await;
         }
         let Some(statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
         land(&statement, "COMMIT").await
