@@ -123,7 +123,7 @@ fn live_rows(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> 
 fn one_backing(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<(), String> {
     for fragment in touched_fragments(before, after, transaction) {
         let mut seen = BTreeSet::new();
-        if let Some(field) = fields(&fragment).find(|field| !seen.insert(*field)) {
+        if let Some(field) = fields(fragment).find(|field| !seen.insert(*field)) {
             return Err(format!("fragment {} holds field {field} twice", fragment.id));
         }
     }
@@ -133,7 +133,7 @@ fn one_backing(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -
 fn data_files(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<(), String> {
     for fragment in touched_fragments(before, after, transaction) {
         for file in &fragment.files {
-            file_fits(&fragment, file)?;
+            file_fits(fragment, file)?;
         }
     }
     Ok(())

@@ -16,6 +16,8 @@
 //!
 //! `AMEND_SIMULATION_CASES` sets the number of schedules.
 
+#![allow(clippy::result_large_err, reason = "errors are rare here, and lie on no hot path")]
+
 mod schedule;
 
 use super::action::Action;
@@ -59,6 +61,7 @@ struct Reach {
 }
 
 /// A session's open transaction.
+#[expect(clippy::large_enum_variant, reason = "a handful of them in a test")]
 enum Session {
     Drafting(Draft, Vec<Effect>),
     /// It lost a race and tries again.
