@@ -79,10 +79,24 @@ fn copy_of_ours(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     None
 }
 
+/// How DataFusion's planner says that it does not do something.
+const UNSUPPORTED: [&str; 3] = ["not supported", "not yet supported", "not currently supported"];
+
+/// What DataFusion's planner says of a subquery that it could not make a join of; the rest is the expression, in the terms of its own.
+const NO_JOIN: &str = "Physical plan does not support logical expression";
+
 /// What DataFusion said, with the kind and SQLSTATE that fit.
 fn from_engine(error: &DataFusionError) -> Error {
+    if let DataFusionError::NotImplemented(message) = error.find_root() {
+        if message.contains(NO_JOIN) {
+            let instead = "correlate it by equality alone, or write it as a join";
+            return Error::unsupported("a subquery of this form at this place", Some(instead));
+        }
+    }
     let (kind, sqlstate) = match error.find_root() {
         DataFusionError::SQL(..) => (ErrorKind::Invalid, "42601"),
+        // The planner says both with one kind of error.
+        DataFusionError::Plan(message) if UNSUPPORTED.iter().any(|words| message.contains(words)) => (ErrorKind::Unsupported, "0A000"),
         DataFusionError::Plan(_) => (ErrorKind::Invalid, "42601"),
         DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
             SchemaError::FieldNotFound { .. } => (ErrorKind::NotFound, "42703"),
