@@ -11,6 +11,7 @@ use crate::scan::address;
 use crate::stage::commit_exec::{collect_step, staged};
 use crate::stage::row_changes::RowChanges;
 use crate::stage::scope::Done;
+use crate::stage::stop::Stop;
 use crate::stage::write_exec::{WriteExec, WriteSpec};
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::{Action, AddField};
@@ -38,16 +39,18 @@ pub async fn create_table(lake: &Lake, state: &SessionState, create: CreateMemor
     let step = match create.input.as_ref() {
         LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => Step { operation: "CREATE TABLE".into(), ..Step::default() },
         query => {
+            let stop = Arc::<Stop>::default();
             let spec = WriteSpec {
                 table: name.clone(),
                 store: table.log.store().clone(),
                 schema: schema.clone(),
                 changes: RowChanges::Insert,
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
+                stop: stop.clone(),
             };
             let plan = state.create_physical_plan(query).await?;
             let write = Arc::new(CoalescePartitionsExec::new(Arc::new(WriteExec::new(plan, Arc::new(spec)))));
-            collect_step(write, "CREATE TABLE AS", statement.to_owned(), &table.log, state.task_ctx()).await?
+            collect_step(write, "CREATE TABLE AS", statement.to_owned(), &table.log, &stop, state.task_ctx()).await?
         }
     };
     let inserted = step.counts.inserted;
