@@ -1,10 +1,12 @@
 //! What amend promises, tested from outside. One binary, so that it is linked once; every module is one subject.
 
 mod change_of_address;
+mod faults;
 mod format_damage;
 mod format_golden;
 mod format_proto;
 mod format_samples;
+mod leftovers;
 mod shell;
 mod slt;
 mod support;
