@@ -19,13 +19,17 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Removes the objects of a transaction that will not be committed. Best effort: what stays behind is found by
-    /// reachability.
+    /// Removes the objects of a transaction that will not be committed.
     pub async fn discard(&self, store: &Store) {
-        for object in &self.objects {
-            if let Err(error) = store.delete(object).await {
-                tracing::warn!(%error, object = object.as_str(), "could not remove a staged object");
-            }
+        remove(store, &self.objects).await;
+    }
+}
+
+/// Removes objects that nothing names. Best effort: what stays behind is found by reachability.
+pub async fn remove(store: &Store, objects: &[ObjectName]) {
+    for object in objects {
+        if let Err(error) = store.delete(object).await {
+            tracing::warn!(%error, object = object.as_str(), "could not remove a staged object");
         }
     }
 }

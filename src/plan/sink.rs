@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::scan::pin::Pin;
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
 use crate::stage::row_changes::RowChanges;
+use crate::stage::stop::Stop;
 use crate::stage::write_exec::{WriteExec, WriteSpec};
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -60,12 +61,14 @@ impl TableProvider for RowSink {
         }
         let log = self.pin.log().clone();
         let options = options(session.config_options());
+        let stop = Arc::<Stop>::default();
         let write = WriteSpec {
             table: log.table().to_owned(),
             store: log.store().clone(),
             schema: self.pin.schema().clone(),
             changes: self.changes,
             rows_per_fragment: options.rows_per_fragment,
+            stop: stop.clone(),
         };
         let again = session.as_any().downcast_ref::<SessionState>().map(|state| {
             let again: Arc<dyn PlanAgain> = Arc::new(Again { state: state.clone(), statement: self.original.clone() });
@@ -77,6 +80,7 @@ impl TableProvider for RowSink {
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,
             max_attempts: options.max_statement_attempts.max(1),
+            stop,
             log,
         };
         let write = Arc::new(WriteExec::new(input, Arc::new(write)));

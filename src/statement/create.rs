@@ -11,6 +11,7 @@ use crate::scan::address;
 use crate::stage::commit_exec::{collect_step, staged};
 use crate::stage::row_changes::RowChanges;
 use crate::stage::scope::Done;
+use crate::stage::stop::Stop;
 use crate::stage::write_exec::{WriteExec, WriteSpec};
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::{Action, AddField};
@@ -52,16 +53,18 @@ pub async fn create_table(
     let step = match query {
         None => Step { operation: "CREATE TABLE".into(), ..Step::default() },
         Some(query) => {
+            let stop = Arc::<Stop>::default();
             let spec = WriteSpec {
                 table: name.clone(),
                 store: table.log.store().clone(),
                 schema: schema.clone(),
                 changes: RowChanges::Insert,
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
+                stop: stop.clone(),
             };
             let plan = state.create_physical_plan(query).await?;
             let write = Arc::new(CoalescePartitionsExec::new(Arc::new(WriteExec::new(plan, Arc::new(spec)))));
-            collect_step(write, "CREATE TABLE AS", statement.to_owned(), &table.log, state.task_ctx()).await?
+            collect_step(write, "CREATE TABLE AS", statement.to_owned(), &table.log, &stop, state.task_ctx()).await?
         }
     };
     let inserted = step.counts.inserted;

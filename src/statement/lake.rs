@@ -8,11 +8,13 @@
 //! Always holds: all sessions of a process on one lake share one log per table, and so its caches and its queue.
 
 use crate::commit::catalog::CatalogLog;
+use crate::commit::staged::remove;
 use crate::commit::{Staged, attempt};
-use crate::error::{Error, Result, nearest_name};
+use crate::error::{Error, ErrorKind, Result, nearest_name};
 use crate::manifest::catalog::{Catalog, CatalogEntry, TableName};
 use crate::manifest::log::VersionLog;
-use crate::store::{Store, env, new_table_folder};
+use crate::store::path::FOLDERS;
+use crate::store::{ObjectName, Store, env, new_table_folder};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -101,7 +103,8 @@ impl Lake {
         NewTable { name: name.to_owned(), folder, table_id: env::new_uuid().as_u128(), log: Arc::new(log) }
     }
 
-    /// Commits the first version of a table and names it. The error is `TableExists` if the name was taken meanwhile.
+    /// Commits the first version of a table and names it. The error is `TableExists` if the name was taken meanwhile. A table
+    /// that is not named for certain is removed.
     pub(super) async fn create_table(&self, table: NewTable, staged: Staged) -> Result<u64> {
         let committed = attempt::publish_first(&table.log, &staged, table.table_id).await?;
         let Some(version) = committed.version else {
@@ -115,8 +118,8 @@ impl Lake {
             }
         });
         if let Err(error) = named.await {
-            if matches!(error, Error::TableExists { .. }) {
-                staged.discard(table.log.store()).await;
+            if error.kind() != ErrorKind::Unknown {
+                discard_table(table.log.store()).await;
             }
             return Err(error);
         }
@@ -142,6 +145,19 @@ pub(super) struct NewTable {
     pub(super) folder: String,
     pub(super) table_id: u128,
     pub(super) log: Arc<VersionLog>,
+}
+
+/// Removes a table that no catalog names. Best effort.
+async fn discard_table(store: &Store) {
+    for folder in FOLDERS {
+        match store.list(folder).await {
+            Ok(entries) => {
+                let objects: Vec<ObjectName> = entries.iter().filter_map(|entry| ObjectName::parse(&entry.name).ok()).collect();
+                remove(store, &objects).await;
+            }
+            Err(error) => tracing::warn!(%error, folder = store.label(), "could not remove a table that was not created"),
+        }
+    }
 }
 
 fn qualified(name: &str) -> TableName {

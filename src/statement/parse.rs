@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, SetExpr, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -23,6 +23,36 @@ pub enum Command {
     History(String),
     /// Anything that DataFusion parses.
     Sql(Box<Statement>),
+}
+
+impl Command {
+    /// Whether it changes or moves rows of a table, and nothing else.
+    pub fn changes_rows(&self) -> bool {
+        match self {
+            Command::Optimize(_) => true,
+            Command::Sql(statement) => match statement.as_ref() {
+                Statement::Statement(statement) => is_row_change(statement),
+                _ => false,
+            },
+            Command::Begin | Command::Commit | Command::Rollback | Command::ExplainOptimize(_) | Command::History(_) => false,
+        }
+    }
+}
+
+fn is_row_change(statement: &SqlStatement) -> bool {
+    match statement {
+        SqlStatement::Insert(_)
+        | SqlStatement::Update(_)
+        | SqlStatement::Delete(_)
+        | SqlStatement::Merge(_)
+        | SqlStatement::Truncate(_) => true,
+        // WITH .. DELETE and the like.
+        SqlStatement::Query(query) => match query.body.as_ref() {
+            SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) | SetExpr::Merge(inner) => is_row_change(inner),
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// OPTIMIZE t [FULL].

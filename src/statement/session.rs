@@ -90,13 +90,16 @@ impl Session {
         let outcome = self.run(sql, true).await?;
         match (self.scope.take_staged(), outcome) {
             (Some(statement), Outcome::Changed(changed)) => Ok(StagedChange { statement, changed }),
-            _ => Err(Error::invalid("only a statement that changes a table can be staged")),
+            _ => Err(Error::internal("a statement that was to be staged was not")),
         }
     }
 
     async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
         let sql = sql.trim().trim_end_matches(';').trim_end();
         let command = parse::parse(&time_travel::rewrite(sql)?)?;
+        if staging && !command.changes_rows() {
+            return Err(Error::invalid("only OPTIMIZE, INSERT, UPDATE, DELETE, MERGE and TRUNCATE can be staged"));
+        }
         if !matches!(command, Command::Commit | Command::Rollback) {
             self.scope.check_usable()?;
         }

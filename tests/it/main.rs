@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod change_of_address;
+mod faults;
 mod format_damage;
 mod format_golden;
 mod format_proto;
 mod format_samples;
+mod leftovers;
 mod shell;
 mod slt;
+mod support;
