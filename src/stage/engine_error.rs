@@ -117,7 +117,11 @@ fn from_engine(error: &DataFusionError) -> Error {
         _ => (ErrorKind::Invalid, "22000"),
     };
     let text = error.strip_backtrace();
-    let missing_table = text.contains("table '") && text.contains("' not found");
-    let (kind, sqlstate) = if missing_table { (ErrorKind::NotFound, "42P01") } else { (kind, sqlstate) };
+    let (kind, sqlstate) = match error.find_root() {
+        _ if text.contains("table '") && text.contains("' not found") => (ErrorKind::NotFound, "42P01"),
+        DataFusionError::Execution(reason) if reason.ends_with(" already exists") => (ErrorKind::Invalid, "42P07"),
+        DataFusionError::Execution(reason) if reason.starts_with("Prepared statement") => (ErrorKind::NotFound, "26000"),
+        _ => (kind, sqlstate),
+    };
     Error::Engine { message: text, kind, sqlstate }
 }
