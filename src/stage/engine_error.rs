@@ -85,13 +85,21 @@ const UNSUPPORTED: [&str; 3] = ["not supported", "not yet supported", "not curre
 /// What DataFusion's planner says of a subquery that it could not make a join of; the rest is the expression, in the terms of its own.
 const NO_JOIN: &str = "Physical plan does not support logical expression";
 
+/// What it says of a correlated subquery of which it cannot tell that it yields one row.
+const SEVERAL_ROWS: &str = "Correlated scalar subquery must be aggregated";
+
 /// What DataFusion said, with the kind and SQLSTATE that fit.
 fn from_engine(error: &DataFusionError) -> Error {
-    if let DataFusionError::NotImplemented(message) = error.find_root() {
-        if message.contains(NO_JOIN) {
+    match error.find_root() {
+        DataFusionError::NotImplemented(message) if message.contains(NO_JOIN) => {
             let instead = "correlate it by equality alone, or write it as a join";
             return Error::unsupported("a subquery of this form at this place", Some(instead));
         }
+        DataFusionError::Plan(message) if message.contains(SEVERAL_ROWS) => {
+            let instead = "aggregate it, as in (SELECT max(x) ..), or use MERGE INTO";
+            return Error::unsupported("a correlated subquery that may yield several rows", Some(instead));
+        }
+        _ => {}
     }
     let (kind, sqlstate) = match error.find_root() {
         DataFusionError::SQL(..) => (ErrorKind::Invalid, "42601"),
