@@ -1,5 +1,5 @@
 //! Forms of statements that DataFusion's planner does not take, at the top or within EXPLAIN and PREPARE: a DELETE with an
-//! alias or with WITH in front, an INSERT with WITH in front.
+//! alias or with WITH in front, an INSERT with WITH in front. And clauses that it takes and ignores, or refuses without advice.
 //!
 //! `WITH q AS (..) INSERT INTO t SELECT ..` is put as `INSERT INTO t WITH q AS (..) SELECT ..`.
 //! `WITH q AS (..) DELETE FROM t AS x WHERE p` is planned as the query `WITH q AS (..) SELECT * FROM t AS x WHERE p`,
@@ -17,8 +17,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    Delete, Expr, FromTable, GroupByExpr, Insert, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
-    WildcardAdditionalOptions, With, helpers::attached_token::AttachedToken,
+    AssignmentTarget, Delete, Expr, FromTable, GroupByExpr, Insert, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement,
+    TableFactor, TableWithJoins, Update, WildcardAdditionalOptions, With, helpers::attached_token::AttachedToken,
 };
 use std::sync::Arc;
 
@@ -49,6 +49,10 @@ fn put_plainly(statement: Option<&mut Statement>) -> Result<Option<TableReferenc
     let Some(statement) = statement else { return Ok(None) };
     let (delete, with) = match statement {
         Statement::Delete(delete) => (delete, None),
+        Statement::Update(update) => {
+            check_update(update)?;
+            return Ok(None);
+        }
         Statement::Query(query) => match query.as_mut() {
             Query { body, with, order_by: None, limit_clause: None, .. } => match body.as_mut() {
                 SetExpr::Delete(Statement::Delete(delete)) => (delete, with.take()),
@@ -106,6 +110,33 @@ fn check_delete(delete: &Delete) -> Result<&TableFactor> {
         [TableWithJoins { relation, joins }] if joins.is_empty() && delete.tables.is_empty() => Ok(relation),
         _ => refuse("several tables", "name the rows of one table by a subquery in WHERE"),
     }
+}
+
+/// Refuses what an UPDATE cannot have.
+fn check_update(update: &Update) -> Result<()> {
+    let refuse = |what: &str, instead: &str| Err(Error::unsupported(format!("UPDATE with {what}"), Some(instead)));
+    if update.from.is_some() || !update.table.joins.is_empty() {
+        return refuse("FROM or joins", "take the values from a subquery, or use MERGE INTO");
+    }
+    if update.returning.is_some() || update.output.is_some() {
+        return refuse("RETURNING", "SELECT the rows afterwards");
+    }
+    if !update.order_by.is_empty() || update.limit.is_some() {
+        return refuse("ORDER BY or LIMIT", "name the rows in WHERE, for example by a subquery with ORDER BY and LIMIT");
+    }
+    let mut columns = Vec::with_capacity(update.assignments.len());
+    for assignment in &update.assignments {
+        let AssignmentTarget::ColumnName(name) = &assignment.target else {
+            return refuse("a tuple of columns", "give each column its value");
+        };
+        // The planner would take the last of two without a word.
+        let column = name.0.last().and_then(|part| part.as_ident()).map(super::parse::fold);
+        if columns.contains(&column) {
+            return Err(Error::invalid(format!("UPDATE gives the column '{}' two values", column.unwrap_or_default())));
+        }
+        columns.push(column);
+    }
+    Ok(())
 }
 
 /// The query of a table's rows.
