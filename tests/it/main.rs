@@ -7,6 +7,7 @@ mod format_golden;
 mod format_proto;
 mod format_samples;
 mod leftovers;
+mod lying_store;
 mod shell;
 mod slt;
 mod support;
