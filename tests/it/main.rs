@@ -6,6 +6,7 @@ mod format_damage;
 mod format_golden;
 mod format_proto;
 mod format_samples;
+mod full_disk;
 mod leftovers;
 mod lying_store;
 mod shell;
