@@ -14,7 +14,8 @@ pub fn rewrite(sql: &str) -> Result<String> {
     if !upper.contains("VERSION") && !upper.contains("TIMESTAMP") {
         return Ok(sql.to_owned());
     }
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
+    // Text stays as it is written, escapes included, so that what is not time travel comes back unchanged.
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize();
     // What cannot be cut into tokens is the parser's to complain about.
     let Ok(mut tokens) = tokens else { return Ok(sql.to_owned()) };
     let mut at = 0;
@@ -57,7 +58,7 @@ fn travel_at(tokens: &[Token], at: usize) -> Result<Option<Travel>> {
     let value = significant_after(tokens, of);
     let version = match (value.and_then(|value| tokens.get(value)), by_version) {
         (Some(Token::Number(digits, _)), true) if digits.bytes().all(|b| b.is_ascii_digit()) => format!("v{digits}"),
-        (Some(Token::SingleQuotedString(time)), false) => time.clone(),
+        (Some(Token::SingleQuotedString(time)), false) if !time.contains('\'') => time.clone(),
         // A column called version, and another called of.
         _ if is_keyword(tokens.get(name)) => return Ok(None),
         (_, true) => return Err(Error::invalid("VERSION AS OF takes the number of a version, as in: t VERSION AS OF 3")),
@@ -86,7 +87,7 @@ fn replace(tokens: &mut Vec<Token>, travel: &Travel) {
 }
 
 fn quoted(value: String) -> Token {
-    Token::Word(Word { value: value.replace('"', "\"\""), quote_style: Some('"'), keyword: Keyword::NoKeyword })
+    Token::Word(Word { value, quote_style: Some('"'), keyword: Keyword::NoKeyword })
 }
 
 fn is_keyword(token: Option<&Token>) -> bool {
@@ -121,6 +122,15 @@ mod tests {
         ] {
             assert_eq!(rewrite(sql).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn what_is_not_time_travel_stays_to_the_letter() {
+        for rest in ["name = 'x'' OR name <> '''", r#""a""b" = 1"#, r"E'it\'s'", "/* ' */ a = $$ ' $$ -- it's"] {
+            let sql = format!("SELECT * FROM t VERSION AS OF 3 WHERE {rest}");
+            assert_eq!(rewrite(&sql).unwrap(), format!(r#"SELECT * FROM "t@v3" AS "t" WHERE {rest}"#));
+        }
+        assert_eq!(rewrite(r#"SELECT * FROM "a""b" VERSION AS OF 1"#).unwrap(), r#"SELECT * FROM "a""b@v1" AS "a""b""#);
     }
 
     #[test]
