@@ -1,6 +1,7 @@
 //! What amend promises, tested from outside. One binary, so that it is linked once; every module is one subject.
 
 mod change_of_address;
+mod damage;
 mod faults;
 mod format_damage;
 mod format_golden;
