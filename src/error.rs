@@ -136,7 +136,7 @@ pub enum Error {
     Conflict(Box<ConflictReport>),
     /// The table's schema changed between planning and execution.
     #[error(
-        "the schema of table '{table}' changed from version {planned} to version {found} while the statement was planned; run it again"
+        "the schema of table '{table}' changed from version {planned} to version {found} after the statement was planned; run it again, or prepare it again"
     )]
     SchemaChanged {
         /// The table.
@@ -331,11 +331,13 @@ fn because(instead: &Option<String>) -> String {
 
 /// The candidate nearest to `name` by edit distance, if one is near enough to be a slip of the pen.
 pub fn nearest_name<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let limit = (name.chars().count() / 3).max(1) + 1;
+    let length = name.chars().count();
+    let limit = (length / 3).max(1) + 1;
     candidates
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= limit)
+        // Short names are near to one another without having anything in common.
+        .filter(|(distance, candidate)| *distance <= limit && *distance < length.max(candidate.chars().count()))
         .min()
         .map(|(_, candidate)| candidate.to_owned())
 }

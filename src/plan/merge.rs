@@ -8,6 +8,7 @@
 //! Always holds: a pair is matched where it has an address and a source row, never by a column being non-null; clauses are
 //! tried in their order; the join keeps unmatched rows only of the sides that a clause wants.
 
+use super::subqueries;
 use super::target::{Target, address_columns};
 use crate::error::Error;
 use crate::scan::provider::LakeTable;
@@ -26,6 +27,11 @@ const CLAUSE_COLUMN: &str = "__amend_clause";
 
 /// The rows of a MERGE, their addresses and what is to be done with them.
 pub fn plan(target: &Target<'_>, name: &TableReference, source: &LogicalPlan, merge: &MergeIntoOp) -> Result<LogicalPlan> {
+    if subqueries::holds_predicate(&merge.on)? {
+        return Err(
+            Error::unsupported("IN (subquery) or EXISTS in the ON of MERGE", Some("put it in the WHERE of a subquery in USING")).into()
+        );
+    }
     let wants = |kind| merge.clauses.iter().any(|clause| clause.kind.canonical() == kind);
     let join_type = match (wants(MergeIntoClauseKind::NotMatchedByTarget), wants(MergeIntoClauseKind::NotMatchedBySource)) {
         (false, false) => JoinType::Inner,

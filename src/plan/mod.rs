@@ -20,4 +20,5 @@ pub mod optimize;
 pub mod options;
 pub mod rule;
 pub mod sink;
+pub mod subqueries;
 pub mod target;

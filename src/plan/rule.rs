@@ -2,17 +2,19 @@
 
 use super::merge;
 use super::sink::RowSink;
+use super::subqueries::{self, Left};
 use super::target::{Target, address_columns};
 use crate::error::Error;
 use crate::scan::pin::Pin;
 use crate::scan::provider::{Access, LakeTable};
 use crate::stage::row_changes::RowChanges;
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{Column, Result, TableReference};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, DFSchema, Result, TableReference};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::dml::{DmlStatement, InsertOp, WriteOp};
-use datafusion::logical_expr::logical_plan::{Projection, TableScan};
+use datafusion::logical_expr::logical_plan::{Projection, TableScan, Values};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ pub struct AmendRule;
 impl AnalyzerRule for AmendRule {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut pins = Pins::default();
-        plan.transform_down_with_subqueries(|node| match node {
+        let plan = plan.transform_down_with_subqueries(|node| match node {
             LogicalPlan::Dml(dml) => match lake_table(&dml.target) {
                 Some(table) => {
                     let rewritten = rewrite(&dml, &table, &mut pins)?;
@@ -41,8 +43,9 @@ impl AnalyzerRule for AmendRule {
                 None => Ok(Transformed::no(LogicalPlan::TableScan(scan))),
             },
             other => Ok(Transformed::no(other)),
-        })
-        .data()
+        });
+        // Statements that have nothing to do with our tables are left alone.
+        if pins.0.is_empty() { plan.data() } else { subqueries::exact(plan.data()?, Left::Joins) }
     }
 
     fn name(&self) -> &str {
@@ -78,7 +81,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
     let pin = pins.of(table);
     let target = |access, statement| Target { table, pin: &pin, access, statement };
     let (changes, input) = match &dml.op {
-        WriteOp::Insert(InsertOp::Append) => (RowChanges::Insert, dml.input.as_ref().clone()),
+        WriteOp::Insert(InsertOp::Append) => (RowChanges::Insert, with_nulls_let_through(dml.input.as_ref().clone())?),
         WriteOp::Insert(InsertOp::Overwrite) => {
             return Err(Error::unsupported("INSERT OVERWRITE", Some("say TRUNCATE TABLE and INSERT INTO in one transaction")).into());
         }
@@ -113,6 +116,26 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
         WriteOp::Insert(InsertOp::Append),
         Arc::new(input),
     )))
+}
+
+/// The rows of an INSERT, where VALUES may hold NULL in any column. DataFusion gives them the columns of the table, and then
+/// fails on a NULL where the column takes none with a message about its own columns; the writer names ours.
+fn with_nulls_let_through(input: LogicalPlan) -> Result<LogicalPlan> {
+    let nullable = |schema: &DFSchema| {
+        let field = |(qualifier, field): (Option<&TableReference>, &FieldRef)| {
+            (qualifier.cloned(), Arc::new(field.as_ref().clone().with_nullable(true)))
+        };
+        DFSchema::new_with_metadata(schema.iter().map(field).collect(), schema.metadata().clone())
+    };
+    input
+        .transform_up(|node| match node {
+            LogicalPlan::Values(values) => {
+                let schema = Arc::new(nullable(&values.schema)?);
+                Ok(Transformed::yes(LogicalPlan::Values(Values { schema, ..values })))
+            }
+            other => Ok(Transformed::yes(other.recompute_schema()?)),
+        })
+        .data()
 }
 
 /// The addresses alone, under their bare names.

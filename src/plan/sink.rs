@@ -51,13 +51,21 @@ impl TableProvider for RowSink {
 
     async fn insert_into(&self, session: &dyn Session, input: Arc<dyn ExecutionPlan>, _: InsertOp) -> EngineResult<Arc<dyn ExecutionPlan>> {
         let base = self.pin.resolve(session).await?;
+        // A new version of a row has the values of all its columns.
+        let whole_rows = match self.changes {
+            RowChanges::Update | RowChanges::Merge => true,
+            RowChanges::Insert | RowChanges::Delete => false,
+        };
+        if whole_rows && base.snapshot.schema != *self.pin.schema() {
+            return Err(self.pin.schema_changed(&base).into());
+        }
         let log = self.pin.log().clone();
         let options = options(session.config_options());
         let stop = Arc::<Stop>::default();
         let write = WriteSpec {
             table: log.table().to_owned(),
             store: log.store().clone(),
-            schema: base.snapshot.schema.clone(),
+            schema: self.pin.schema().clone(),
             changes: self.changes,
             rows_per_fragment: options.rows_per_fragment,
             stop: stop.clone(),

@@ -67,11 +67,13 @@ impl Target<'_> {
                 Ok(LogicalPlan::Sort(Sort { expr: sort.expr.clone(), input, fetch: None }))
             }
             LogicalPlan::Join(join) => {
+                if join.join_type == JoinType::LeftMark {
+                    // The mark may stand for a NOT IN, and would forget NULL.
+                    let what = format!("a prepared {} with IN or EXISTS under OR, NOT or CASE", self.statement);
+                    return Err(Error::unsupported(what, Some("PREPARE it in an amend::Session, or run it directly")).into());
+                }
                 // What the optimizer made of subqueries keeps each row of the left at most once.
-                let keeps_left = matches!(
-                    join.join_type,
-                    JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark | JoinType::Left | JoinType::Inner
-                );
+                let keeps_left = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti | JoinType::Left | JoinType::Inner);
                 if !keeps_left {
                     return self.not_understood(&format!("a {} join", join.join_type));
                 }

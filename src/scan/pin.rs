@@ -2,11 +2,13 @@
 //!
 //! A provider is a handle on a table, not on a version of it: views and prepared statements keep providers for long. The
 //! planner gives all scans of one statement the same pin, and the pin finds its version when the first of them is
-//! planned, so that a statement reads one version of each table.
+//! planned, so that a statement reads one version of each table. The statement knows the columns that it was planned with;
+//! columns that were added since are none of its business.
 
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::table::schema::TableSchema;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use std::fmt;
@@ -50,7 +52,12 @@ impl Pin {
         self.at
     }
 
-    /// The version, found on the first call. Its schema is the one that was planned with, or this is an error.
+    /// The columns that the statement was planned with.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.planned.snapshot.schema
+    }
+
+    /// The version, found on the first call. It has the columns that were planned with, or this is an error; it may have more.
     pub async fn resolve(&self, session: &dyn Session) -> Result<Arc<Version>> {
         let version = self.version.get_or_try_init(|| async {
             match (self.at, session.config().get_extension::<SessionView>()) {
@@ -60,14 +67,16 @@ impl Pin {
             }
         });
         let version = version.await?;
-        if version.snapshot.schema != self.planned.snapshot.schema {
-            return Err(Error::SchemaChanged {
-                table: self.log.table().to_owned(),
-                planned: self.planned.snapshot.version,
-                found: version.snapshot.version,
-            });
+        match version.snapshot.schema.extends(self.schema()) {
+            true => Ok(version.clone()),
+            false => Err(self.schema_changed(version)),
         }
-        Ok(version.clone())
+    }
+
+    /// The error for a version whose columns are not those that were planned with.
+    pub fn schema_changed(&self, found: &Version) -> Error {
+        let (planned, found) = (self.planned.snapshot.version, found.snapshot.version);
+        Error::SchemaChanged { table: self.log.table().to_owned(), planned, found }
     }
 }
 

@@ -174,7 +174,7 @@ impl TableProvider for PinnedTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let version = self.pin.resolve(session).await?;
         let log = self.pin.log();
-        let schema = version.snapshot.schema.clone();
+        let schema = self.pin.schema().clone();
         let mut fragments = Vec::with_capacity(version.snapshot.fragments.len());
         for fragment in version.snapshot.fragments.iter() {
             let deleted = match &fragment.deletions {

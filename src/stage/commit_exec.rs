@@ -33,7 +33,8 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, Evalu
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties, execute_stream,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
+    ReplaceChildrenOptions, execute_stream,
 };
 use futures::StreamExt;
 use std::fmt;
@@ -48,7 +49,7 @@ static COUNT_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(Schema::new
 /// Plans a statement once more, on the newest version.
 #[async_trait]
 pub trait PlanAgain: Send + Sync + fmt::Debug {
-    /// The new plan, whose root is a [`CommitExec`].
+    /// The new plan, with a [`CommitExec`] at its root, or under nodes that let its rows through.
     async fn plan_again(&self) -> Result<Arc<dyn ExecutionPlan>>;
 }
 
@@ -212,10 +213,22 @@ async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<
         tracing::debug!(table = spec.log.table(), reran, %collision, "running a statement again");
         tokio::time::sleep(env::jitter((Duration::from_millis(2) * 2u32.saturating_pow(reran.min(8))).min(MAX_PAUSE))).await;
         let plan = again.plan_again().await?;
-        let planned = plan.downcast_ref::<CommitExec>();
-        let planned = planned.ok_or_else(|| Error::internal("a statement planned again has another root"))?;
-        (input, spec) = (planned.input.clone(), planned.spec.clone());
+        (input, spec) = taken_apart(&plan)?.ok_or_else(|| Error::internal("a statement planned again commits nothing"))?;
     }
+}
+
+/// What a [`CommitExec`] in a plan commits, and how. Nodes above it, such as the one that gives scalar subqueries their
+/// values, go above its input.
+fn taken_apart(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<(Arc<dyn ExecutionPlan>, Arc<CommitSpec>)>> {
+    if let Some(commit) = plan.downcast_ref::<CommitExec>() {
+        return Ok(Some((commit.input.clone(), commit.spec.clone())));
+    }
+    let mut children: Vec<_> = plan.children().into_iter().cloned().collect();
+    let Some(first) = children.first_mut() else { return Ok(None) };
+    let Some((input, spec)) = taken_apart(first)? else { return Ok(None) };
+    *first = input;
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Ok(Some((plan.clone().replace_children(children, options)?, spec)))
 }
 
 fn count_batch(count: u64) -> EngineResult<RecordBatch> {

@@ -79,6 +79,15 @@ fn copy_of_ours(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     None
 }
 
+/// How DataFusion's planner says that it does not do something.
+const UNSUPPORTED: [&str; 3] = ["not supported", "not yet supported", "not currently supported"];
+
+/// What DataFusion's planner says of a subquery that it could not make a join of; the rest is the expression, in the terms of its own.
+const NO_JOIN: &str = "Physical plan does not support logical expression";
+
+/// What it says of a correlated subquery of which it cannot tell that it yields one row.
+const SEVERAL_ROWS: &str = "Correlated scalar subquery must be aggregated";
+
 /// Whether a file could not be read, as opposed to having the wrong bytes.
 fn is_of_the_store(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(|cause| cause.is::<object_store::Error>())
@@ -86,8 +95,21 @@ fn is_of_the_store(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// What DataFusion said, with the kind and SQLSTATE that fit.
 fn from_engine(error: &DataFusionError) -> Error {
+    match error.find_root() {
+        DataFusionError::NotImplemented(message) if message.contains(NO_JOIN) => {
+            let instead = "correlate it by equality alone, or write it as a join";
+            return Error::unsupported("a subquery of this form at this place", Some(instead));
+        }
+        DataFusionError::Plan(message) if message.contains(SEVERAL_ROWS) => {
+            let instead = "aggregate it, as in (SELECT max(x) ..), or use MERGE INTO";
+            return Error::unsupported("a correlated subquery that may yield several rows", Some(instead));
+        }
+        _ => {}
+    }
     let (kind, sqlstate) = match error.find_root() {
         DataFusionError::SQL(..) => (ErrorKind::Invalid, "42601"),
+        // The planner says both with one kind of error.
+        DataFusionError::Plan(message) if UNSUPPORTED.iter().any(|words| message.contains(words)) => (ErrorKind::Unsupported, "0A000"),
         DataFusionError::Plan(_) => (ErrorKind::Invalid, "42601"),
         DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
             SchemaError::FieldNotFound { .. } => (ErrorKind::NotFound, "42703"),
@@ -109,7 +131,11 @@ fn from_engine(error: &DataFusionError) -> Error {
         _ => (ErrorKind::Invalid, "22000"),
     };
     let text = error.strip_backtrace();
-    let missing_table = text.contains("table '") && text.contains("' not found");
-    let (kind, sqlstate) = if missing_table { (ErrorKind::NotFound, "42P01") } else { (kind, sqlstate) };
+    let (kind, sqlstate) = match error.find_root() {
+        _ if text.contains("table '") && text.contains("' not found") => (ErrorKind::NotFound, "42P01"),
+        DataFusionError::Execution(reason) if reason.ends_with(" already exists") => (ErrorKind::Invalid, "42P07"),
+        DataFusionError::Execution(reason) if reason.starts_with("Prepared statement") => (ErrorKind::NotFound, "26000"),
+        _ => (kind, sqlstate),
+    };
     Error::Engine { message: text, kind, sqlstate }
 }

@@ -6,24 +6,50 @@
 use super::lake::Lake;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
+use crate::scan::pin::SessionView;
 use crate::scan::provider::LakeTable;
 use async_trait::async_trait;
-use datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
+use chrono::Utc;
+use datafusion::arrow::compute::kernels::cast_utils::string_to_datetime;
 use datafusion::catalog::{SchemaProvider, TableProvider};
-use datafusion::common::{DataFusionError, Result as EngineResult};
+use datafusion::common::Result as EngineResult;
+use std::fmt;
 use std::sync::Arc;
 
 /// A lake's tables, and those of another schema.
-#[derive(Debug)]
 pub struct LakeSchema {
     lake: Lake,
     others: Arc<dyn SchemaProvider>,
+    /// The versions that the session reads; without one always the newest.
+    view: Option<Arc<SessionView>>,
+}
+
+impl fmt::Debug for LakeSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LakeSchema").field("lake", &self.lake.location()).finish_non_exhaustive()
+    }
 }
 
 impl LakeSchema {
-    /// The tables of `lake`, before those of `others`.
-    pub fn new(lake: Lake, others: Arc<dyn SchemaProvider>) -> Self {
-        LakeSchema { lake, others }
+    /// The tables of `lake`, before those of `others`, with the columns that they have in the session's `view`.
+    pub fn new(lake: Lake, others: Arc<dyn SchemaProvider>, view: Option<Arc<SessionView>>) -> Self {
+        LakeSchema { lake, others, view }
+    }
+
+    /// The handle of a table, or of an old version of it.
+    async fn open(&self, name: &str) -> Result<Option<LakeTable>> {
+        if let Some(log) = self.lake.find(name).await? {
+            let planned = match &self.view {
+                Some(view) => view.0.view(&log).await?,
+                None => log.newest().await?,
+            };
+            return Ok(Some(LakeTable::new(log, None, planned)));
+        }
+        let Some((name, at)) = name.rsplit_once('@') else { return Ok(None) };
+        let Some(log) = self.lake.find(name).await? else { return Ok(None) };
+        let number = version_of(&log, at).await?;
+        let version = log.read(number).await?;
+        Ok(Some(LakeTable::new(log, Some(number), version)))
     }
 
     fn is_in_lake(&self, name: &str) -> bool {
@@ -42,10 +68,10 @@ impl SchemaProvider for LakeSchema {
     }
 
     async fn table(&self, name: &str) -> EngineResult<Option<Arc<dyn TableProvider>>> {
-        if let Some(table) = open(&self.lake, name).await? {
-            return Ok(Some(Arc::new(table)));
+        match self.open(name).await? {
+            Some(table) => Ok(Some(Arc::new(table))),
+            None => self.others.table(name).await,
         }
-        self.others.table(name).await
     }
 
     fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> EngineResult<Option<Arc<dyn TableProvider>>> {
@@ -68,27 +94,14 @@ impl SchemaProvider for LakeSchema {
     }
 }
 
-/// The handle of a table, or of an old version of it.
-async fn open(lake: &Lake, name: &str) -> Result<Option<LakeTable>, DataFusionError> {
-    if let Some(log) = lake.find(name).await? {
-        let newest = log.newest().await?;
-        return Ok(Some(LakeTable::new(log, None, newest)));
-    }
-    let Some((name, at)) = name.rsplit_once('@') else { return Ok(None) };
-    let Some(log) = lake.find(name).await? else { return Ok(None) };
-    let number = version_of(&log, at).await?;
-    let version = log.read(number).await?;
-    Ok(Some(LakeTable::new(log, Some(number), version)))
-}
-
 /// The version that `v3` or a time names.
 async fn version_of(log: &VersionLog, at: &str) -> Result<u64> {
     if let Some(number) = at.strip_prefix('v').filter(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())) {
         return number.parse().map_err(|_| Error::invalid(format!("'{number}' is no version number")));
     }
-    let time = string_to_timestamp_nanos(at)
+    let time = string_to_datetime(&Utc, at)
         .map_err(|_| Error::invalid(format!("'@{at}' names no version of '{}': write @v3 or @2026-01-31T12:00:00", log.table())))?;
-    let time_ms = u64::try_from(time / 1_000_000).unwrap_or(0);
+    let time_ms = u64::try_from(time.timestamp_millis()).unwrap_or(0);
     let newest = log.newest_number().await?;
     // Clocks of writers differ, so times need not ascend: the newest version of those that are not later counts.
     for number in (1..=newest).rev() {

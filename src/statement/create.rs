@@ -15,17 +15,26 @@ use crate::stage::stop::Stop;
 use crate::stage::write_exec::{WriteExec, WriteSpec};
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::{Action, AddField};
-use crate::txn::composite::{CommitFacts, Step};
+use crate::txn::composite::{CommitFacts, RowCounts, Step};
 use crate::txn::refs::{Ref, Token};
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{FieldRef, Fields, Schema};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{CreateMemoryTable, LogicalPlan};
 use datafusion::parquet::arrow::ArrowSchemaConverter;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::sql::sqlparser::ast::{ColumnOption, CreateTable as AstCreateTable};
 use std::sync::Arc;
 
 /// Creates a table.
-pub async fn create_table(lake: &Lake, state: &SessionState, create: CreateMemoryTable, statement: &str) -> Result<Done> {
+///
+/// `not_null` are the columns, by position, of which the statement says so; the plan of a query has forgotten that.
+pub async fn create_table(
+    lake: &Lake,
+    state: &SessionState,
+    create: CreateMemoryTable,
+    not_null: &[usize],
+    statement: &str,
+) -> Result<Done> {
     let name = create.name.table().to_owned();
     check(&create, &name)?;
     if lake.find(&name).await?.is_some() {
@@ -34,11 +43,16 @@ pub async fn create_table(lake: &Lake, state: &SessionState, create: CreateMemor
         }
         return Err(Error::TableExists { table: name });
     }
-    let schema = Arc::new(schema(&name, create.input.schema().as_arrow())?);
+    let columns = create.input.schema().as_arrow();
+    let (schema, query) = match create.input.as_ref() {
+        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => (schema(&name, columns)?, None),
+        query => (schema(&name, &columns_of_query(columns, not_null))?, Some(query)),
+    };
+    let schema = Arc::new(schema);
     let table = lake.new_table(&name);
-    let step = match create.input.as_ref() {
-        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => Step { operation: "CREATE TABLE".into(), ..Step::default() },
-        query => {
+    let step = match query {
+        None => Step { operation: "CREATE TABLE".into(), ..Step::default() },
+        Some(query) => {
             let stop = Arc::<Stop>::default();
             let spec = WriteSpec {
                 table: name.clone(),
@@ -63,14 +77,9 @@ pub async fn create_table(lake: &Lake, state: &SessionState, create: CreateMemor
 }
 
 fn done(inserted: u64, version: Option<u64>) -> Done {
-    let mut counts = crate::txn::composite::RowCounts::default();
-    counts.inserted = inserted;
-    Done {
-        operation: "CREATE TABLE".into(),
-        counts,
-        version,
-        facts: CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() },
-    }
+    let counts = RowCounts { inserted, ..RowCounts::default() };
+    let facts = CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() };
+    Done { operation: "CREATE TABLE".into(), counts, version, facts }
 }
 
 /// Refuses what a table cannot have yet.
@@ -97,8 +106,41 @@ fn check(create: &CreateMemoryTable, name: &str) -> Result<()> {
     }
 }
 
+/// Refuses what columns cannot have and DataFusion would ignore. Returns the positions of those that are said to be NOT NULL.
+pub fn check_columns(table: &AstCreateTable) -> Result<Vec<usize>> {
+    let mut not_null = Vec::new();
+    for (position, column) in table.columns.iter().enumerate() {
+        for option in &column.options {
+            match &option.option {
+                ColumnOption::NotNull => not_null.push(position),
+                // These are refused further on, with the constraints and defaults of the whole table.
+                ColumnOption::Null
+                | ColumnOption::Default(_)
+                | ColumnOption::PrimaryKey(_)
+                | ColumnOption::Unique(_)
+                | ColumnOption::ForeignKey(_)
+                | ColumnOption::Check(_) => {}
+                other => {
+                    let what = format!("CREATE TABLE '{}' with '{other}' of column '{}'", table.name, column.name);
+                    return Err(Error::unsupported(what, None));
+                }
+            }
+        }
+    }
+    Ok(not_null)
+}
+
+/// A query's columns as a table's: that a query happens to yield no NULL in a column is not a rule that anybody has set.
+fn columns_of_query(columns: &Schema, not_null: &[usize]) -> Schema {
+    let column = |(position, column): (usize, &FieldRef)| column.as_ref().clone().with_nullable(!not_null.contains(&position));
+    Schema::new(columns.fields().iter().enumerate().map(column).collect::<Fields>())
+}
+
 /// The table's schema: fields numbered, and all of types that Parquet can hold.
 pub fn schema(table: &str, arrow: &Schema) -> Result<TableSchema> {
+    if arrow.fields().is_empty() {
+        return Err(Error::invalid(format!("table '{table}' needs a column")));
+    }
     for field in arrow.fields() {
         if address::is_reserved(field.name()) {
             return Err(Error::invalid(format!("table '{table}': the column name '{}' is reserved", field.name())));

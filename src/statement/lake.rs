@@ -107,7 +107,9 @@ impl Lake {
     /// that is not named for certain is removed.
     pub(super) async fn create_table(&self, table: NewTable, staged: Staged) -> Result<u64> {
         let committed = attempt::publish_first(&table.log, &staged, table.table_id).await?;
-        let version = committed.newest.snapshot.version;
+        let Some(version) = committed.version else {
+            return Err(Error::internal(format!("table '{}' was made of nothing", table.name)));
+        };
         let named = self.inner.catalog.change(|catalog| {
             let entry = CatalogEntry { folder: table.folder.clone(), table_id: table.table_id };
             match catalog.tables.insert(qualified(&table.name), entry) {

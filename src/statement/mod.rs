@@ -10,7 +10,7 @@
 mod alter;
 mod catalog;
 mod create;
-mod delete;
+mod forms;
 pub mod functions;
 pub mod install;
 pub mod lake;

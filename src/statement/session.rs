@@ -6,12 +6,13 @@
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows};
 use super::parse::{self, Command, Optimize, plain_name};
-use super::{alter, create, delete, functions, install, time_travel};
+use super::{alter, create, forms, functions, install, time_travel};
 use crate::commit;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::plan::optimize;
 use crate::plan::options::options;
+use crate::plan::subqueries::{self, Left};
 use crate::scan::pin::{ReadView, SessionView};
 use crate::stage::commit_exec::staged;
 use crate::stage::scope::{Done, SessionScope, StagedStatement};
@@ -21,7 +22,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SessionConfig, SessionContext};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as PlanStatement, col, lit};
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{AlterTable, ObjectType, Statement};
@@ -145,27 +146,32 @@ impl Session {
             self.lake.table_names().await?;
         }
         let state = self.ctx.state();
-        let plan = match statement {
-            DfStatement::Statement(statement) => match *statement {
-                Statement::AlterTable(alter) => return self.alter(&state, &alter, sql).await,
+        let mut not_null = vec![];
+        let mut shows_tables = false;
+        if let DfStatement::Statement(statement) = &statement {
+            match statement.as_ref() {
+                Statement::AlterTable(alter) => return self.alter(&state, alter, sql).await,
                 Statement::Drop { object_type: ObjectType::Table, if_exists, names, .. } => {
-                    return self.drop_tables(&names, if_exists, sql).await;
+                    return self.drop_tables(names, *if_exists, sql).await;
                 }
                 Statement::CreateSchema { .. } | Statement::CreateDatabase { .. } => {
                     return Err(Error::unsupported("CREATE SCHEMA", Some("tables live in the namespace public")));
                 }
-                statement => match delete::take(statement)? {
-                    Ok(aliased) => delete::plan(&state, aliased).await?,
-                    Err(statement) => state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?,
-                },
-            },
-            statement => state.statement_to_plan(statement).await?,
-        };
-        match plan {
+                Statement::CreateTable(table) => not_null = create::check_columns(table)?,
+                Statement::ShowTables { .. } => shows_tables = true,
+                _ => {}
+            }
+        }
+        match forms::plan(&state, statement).await? {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
                 self.no_transaction("CREATE TABLE")?;
-                let done = create::create_table(&self.lake, &state, create, sql).await?;
+                let done = create::create_table(&self.lake, &state, create, &not_null, sql).await?;
                 Ok(changed(done))
+            }
+            plan if shows_tables => {
+                // DataFusion also lists the views that make up the information schema.
+                let own = col("table_schema").not_eq(lit("information_schema"));
+                self.engine(LogicalPlanBuilder::from(plan).filter(own)?.build()?).await
             }
             plan => self.engine(plan).await,
         }
@@ -173,8 +179,16 @@ impl Session {
 
     /// Runs what DataFusion has planned.
     async fn engine(&self, plan: LogicalPlan) -> Result<Outcome> {
+        let plan = match plan {
+            // DataFusion optimises it now, and our rule sees what comes of that.
+            LogicalPlan::Statement(PlanStatement::Prepare(Prepare { name, fields, input })) => {
+                let input = Arc::new(subqueries::exact(Arc::unwrap_or_clone(input), Left::JoinsWithoutMarks)?);
+                LogicalPlan::Statement(PlanStatement::Prepare(Prepare { name, fields, input }))
+            }
+            plan => plan,
+        };
         let acknowledged = match &plan {
-            LogicalPlan::Ddl(ddl) => Some(ddl.name().to_owned()),
+            LogicalPlan::Ddl(ddl) => Some(ddl_words(ddl)?),
             LogicalPlan::Statement(PlanStatement::SetVariable(_)) => Some("SET".to_owned()),
             LogicalPlan::Statement(PlanStatement::ResetVariable(_)) => Some("RESET".to_owned()),
             LogicalPlan::Statement(PlanStatement::Prepare(_)) => Some("PREPARE".to_owned()),
@@ -254,10 +268,10 @@ impl Session {
 
     async fn commit(&self) -> Result<Outcome> {
         let open = self.scope.end()?;
-        if open.has_failed() {
-            if let Some(statement) = open.clone().into_discarded() {
-                statement.staged.discard(statement.log.store()).await;
-            }
+        if open.has_failed()
+            && let Some(statement) = open.clone().into_discarded()
+        {
+            statement.staged.discard(statement.log.store()).await;
         }
         let Some(statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
         land(&statement, "COMMIT").await
@@ -335,6 +349,24 @@ async fn land(statement: &StagedStatement, operation: &str) -> Result<Outcome> {
 
 fn changed(done: Done) -> Outcome {
     Outcome::Changed(Changed { operation: done.operation, counts: done.counts, version: done.version, facts: done.facts })
+}
+
+/// What is said of DDL that DataFusion has done; what it would take for granted without doing it is refused.
+fn ddl_words(ddl: &DdlStatement) -> Result<String> {
+    let words = match ddl {
+        DdlStatement::CreateExternalTable(_) => "CREATE EXTERNAL TABLE",
+        DdlStatement::CreateMemoryTable(_) => "CREATE TABLE",
+        DdlStatement::CreateView(_) => "CREATE VIEW",
+        DdlStatement::CreateCatalogSchema(_) => "CREATE SCHEMA",
+        DdlStatement::CreateCatalog(_) => "CREATE DATABASE",
+        DdlStatement::CreateIndex(_) => return Err(Error::unsupported("CREATE INDEX", None)),
+        DdlStatement::DropTable(_) => "DROP TABLE",
+        DdlStatement::DropView(_) => "DROP VIEW",
+        DdlStatement::DropCatalogSchema(_) => "DROP SCHEMA",
+        DdlStatement::CreateFunction(_) => "CREATE FUNCTION",
+        DdlStatement::DropFunction(_) => "DROP FUNCTION",
+    };
+    Ok(words.to_owned())
 }
 
 /// A plan as rows.

@@ -58,6 +58,8 @@ fn travel_at(tokens: &[Token], at: usize) -> Result<Option<Travel>> {
     let version = match (value.and_then(|value| tokens.get(value)), by_version) {
         (Some(Token::Number(digits, _)), true) if digits.bytes().all(|b| b.is_ascii_digit()) => format!("v{digits}"),
         (Some(Token::SingleQuotedString(time)), false) => time.clone(),
+        // A column called version, and another called of.
+        _ if is_keyword(tokens.get(name)) => return Ok(None),
         (_, true) => return Err(Error::invalid("VERSION AS OF takes the number of a version, as in: t VERSION AS OF 3")),
         (_, false) => return Err(Error::invalid("TIMESTAMP AS OF takes a time in quotes, as in: t TIMESTAMP AS OF '2026-01-31 12:00:00'")),
     };
@@ -85,6 +87,10 @@ fn replace(tokens: &mut Vec<Token>, travel: &Travel) {
 
 fn quoted(value: String) -> Token {
     Token::Word(Word { value: value.replace('"', "\"\""), quote_style: Some('"'), keyword: Keyword::NoKeyword })
+}
+
+fn is_keyword(token: Option<&Token>) -> bool {
+    matches!(token, Some(Token::Word(word)) if word.quote_style.is_none() && word.keyword != Keyword::NoKeyword)
 }
 
 fn is(token: Option<&Token>, word: &str) -> bool {

@@ -5,7 +5,7 @@
 //!
 //! Always holds: ids are unique and never used again; siblings have different names; a parent precedes its children.
 
-use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, Schema as ArrowSchema, SchemaRef};
+use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, IntervalUnit, Schema as ArrowSchema, SchemaRef};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -129,6 +129,14 @@ impl TableSchema {
         self.fields.iter().find(|field| field.id == id)
     }
 
+    /// Whether this schema has all columns of an earlier one, unchanged, and perhaps more.
+    pub fn extends(&self, earlier: &TableSchema) -> bool {
+        let added = |field: &Field| earlier.field(field.id).is_none();
+        let into_old = |field: &Field| field.parent.is_some_and(|parent| earlier.field(parent).is_some());
+        earlier.fields.iter().all(|field| self.field(field.id) == Some(field))
+            && !self.fields.iter().any(|field| added(field) && into_old(field))
+    }
+
     /// The column of that name.
     pub fn column(&self, name: &str) -> Option<&Field> {
         self.columns().find(|field| field.name == name)
@@ -175,6 +183,19 @@ impl TableSchema {
     }
 }
 
+/// Whether the writer and the reader of Parquet know the type, that of parts aside.
+fn fits_parquet(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(..) | DataType::RunEndEncoded(..) | DataType::ListView(_) | DataType::LargeListView(_) => false,
+        DataType::Interval(IntervalUnit::MonthDayNano) => false,
+        DataType::Dictionary(_, values) => {
+            use DataType::{BinaryView, Boolean, Dictionary, Float16, Interval, Null, Utf8View};
+            !matches!(**values, Null | Boolean | Float16 | BinaryView | Utf8View | Interval(_) | Dictionary(..)) && !values.is_nested()
+        }
+        _ => true,
+    }
+}
+
 /// Appends a field and its parts, numbering them.
 pub fn flatten(field: &ArrowField, parent: Option<FieldId>, next: &mut i32, into: &mut Vec<Field>) -> Result<(), String> {
     let id = FieldId(*next);
@@ -185,9 +206,7 @@ pub fn flatten(field: &ArrowField, parent: Option<FieldId>, next: &mut i32, into
         DataType::LargeList(part) => (FieldType::LargeList, vec![part]),
         DataType::FixedSizeList(part, size) => (FieldType::FixedSizeList(*size), vec![part]),
         DataType::Map(part, sorted) => (FieldType::Map { sorted: *sorted }, vec![part]),
-        nested @ (DataType::Union(..) | DataType::RunEndEncoded(..) | DataType::ListView(_) | DataType::LargeListView(_)) => {
-            return Err(format!("column '{}': type {nested} cannot be stored in Parquet", field.name()));
-        }
+        other if !fits_parquet(other) => return Err(format!("column '{}': type {other} cannot be stored in Parquet", field.name())),
         leaf => (FieldType::Leaf(leaf.clone()), vec![]),
     };
     let metadata = field.metadata().iter().filter(|(key, _)| *key != PARQUET_FIELD_ID).map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -221,6 +240,28 @@ mod tests {
         assert_eq!(arrow.field(2).metadata()[PARQUET_FIELD_ID], "4");
         assert_eq!(TableSchema::from_arrow(&arrow, FieldId(1)).unwrap(), schema);
         assert!(arrow.field(1).data_type().equals_datatype(nested().field(1).data_type()));
+    }
+
+    #[test]
+    fn a_schema_extends_one_with_fewer_columns() {
+        let plain = |id, parent: Option<i32>, name: &str, field_type| Field {
+            id: FieldId(id),
+            parent: parent.map(FieldId),
+            name: name.to_owned(),
+            field_type,
+            nullable: true,
+            metadata: BTreeMap::new(),
+        };
+        let earlier = vec![plain(1, None, "s", FieldType::Struct), plain(2, Some(1), "a", FieldType::Leaf(DataType::Int32))];
+        let schema = |more: Vec<Field>| TableSchema::new([earlier.clone(), more].concat()).unwrap();
+        assert!(schema(vec![]).extends(&schema(vec![])));
+        let column = plain(3, None, "b", FieldType::Leaf(DataType::Int32));
+        assert!(schema(vec![column.clone()]).extends(&schema(vec![])));
+        assert!(!schema(vec![]).extends(&schema(vec![column])));
+        assert!(!schema(vec![plain(3, Some(1), "b", FieldType::Leaf(DataType::Int32))]).extends(&schema(vec![])));
+        let mut renamed = schema(vec![]);
+        renamed.fields[1].name = "b".into();
+        assert!(!renamed.extends(&schema(vec![])));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use arrow_schema::{
 };
 
 /// Types whose name has no parameters other than units.
-const PLAIN: [(&str, DataType); 36] = [
+const PLAIN: [(&str, DataType); 35] = [
     ("Null", DataType::Null),
     ("Boolean", DataType::Boolean),
     ("Int8", DataType::Int8),
@@ -43,7 +43,6 @@ const PLAIN: [(&str, DataType); 36] = [
     ("Duration(ns)", DataType::Duration(TimeUnit::Nanosecond)),
     ("Interval(YearMonth)", DataType::Interval(IntervalUnit::YearMonth)),
     ("Interval(DayTime)", DataType::Interval(IntervalUnit::DayTime)),
-    ("Interval(MonthDayNano)", DataType::Interval(IntervalUnit::MonthDayNano)),
     ("Binary", DataType::Binary),
     ("LargeBinary", DataType::LargeBinary),
     ("BinaryView", DataType::BinaryView),

@@ -1,5 +1,7 @@
 //! What amend promises, tested from outside. One binary, so that it is linked once; every module is one subject.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
 mod change_of_address;
 mod damage;
 mod faults;

@@ -1,0 +1,179 @@
+//! `IN (subquery)` and `EXISTS` where DataFusion has no plan for them, or one that forgets NULL.
+//!
+//! DataFusion makes joins of them in filters only; and where they do not stand alone there, as in
+//! `a NOT IN (SELECT ..) OR b`, a mark join that is never NULL, which finds rows that SQL does not. Here such expressions are
+//! put as counts, which DataFusion plans anywhere:
+//!
+//! ```text
+//!   EXISTS q     count of q > 0
+//!   x IN q       CASE WHEN count of q equal to x > 0           THEN true
+//!                     WHEN x IS NULL AND count of q > 0        THEN NULL
+//!                     WHEN count of q that are NULL > 0        THEN NULL
+//!                     ELSE false END
+//! ```
+//!
+//! Always holds: a predicate that DataFusion plans right is left to it, because its joins are faster.
+
+use crate::error::Error;
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, Result, ScalarValue, Spans};
+use datafusion::functions_aggregate::count::count;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::Filter;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit, not};
+use std::sync::Arc;
+
+/// Which predicates of a filter are left to DataFusion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// All that it plans right.
+    Joins,
+    /// Those that it does not need mark joins for: a mark does not tell where it came from, so it cannot be trusted later.
+    JoinsWithoutMarks,
+}
+
+/// The plan, with those predicates put as counts that DataFusion would not plan right.
+pub fn exact(plan: LogicalPlan, left: Left) -> Result<LogicalPlan> {
+    let mut any = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            any |= expr.exists(|e| Ok(is_predicate(e)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    if !any {
+        return Ok(plan);
+    }
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Filter(filter) => {
+            let schema = filter.input.schema().clone();
+            let conjuncts =
+                split_conjunction_owned(filter.predicate).into_iter().map(|conjunct| conjunct_of_filter(conjunct, &schema, left));
+            let predicate = conjunction(conjuncts.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(true));
+            Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+        }
+        LogicalPlan::Projection(projection) => {
+            let schema = projection.input.schema().clone();
+            let node = LogicalPlan::Projection(projection);
+            let names = NamePreserver::new(&node);
+            let node = node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                Ok(counted(expr, &schema, true)?.update_data(|expr| name.restore(expr)))
+            });
+            Ok(Transformed::yes(node?.data.recompute_schema()?))
+        }
+        other => Ok(Transformed::yes(other.recompute_schema()?)),
+    })
+    .data()
+}
+
+/// Whether an expression holds one of these predicates.
+pub fn holds_predicate(expr: &Expr) -> Result<bool> {
+    expr.exists(|e| Ok(is_predicate(e)))
+}
+
+fn is_predicate(expr: &Expr) -> bool {
+    matches!(expr, Expr::InSubquery(_) | Expr::Exists(_))
+}
+
+fn conjunct_of_filter(conjunct: Expr, schema: &DFSchema, left: Left) -> Result<Expr> {
+    match &conjunct {
+        Expr::Exists(_) => Ok(conjunct),
+        Expr::Not(inner) if matches!(**inner, Expr::Exists(_)) => Ok(conjunct),
+        Expr::InSubquery(within) if !within.negated || is_plain(within) => Ok(conjunct),
+        Expr::Not(inner) => match inner.as_ref() {
+            Expr::InSubquery(within) if !within.negated && is_plain(within) => Ok(conjunct),
+            _ => part_of_filter(conjunct, schema, left),
+        },
+        _ => part_of_filter(conjunct, schema, left),
+    }
+}
+
+/// Whether NOT IN becomes an anti join that heeds NULL: with one column on either side, and nothing else to compare.
+fn is_plain(within: &InSubquery) -> bool {
+    let mut expr = within.expr.as_ref();
+    while let Expr::Cast(cast) = expr {
+        expr = cast.expr.as_ref();
+    }
+    matches!(expr, Expr::Column(_)) && within.subquery.outer_ref_columns.is_empty()
+}
+
+/// Between ANDs and ORs of a filter false and NULL are alike, so an IN that is not negated may stay.
+fn part_of_filter(expr: Expr, schema: &DFSchema, left: Left) -> Result<Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left: one, op: op @ (Operator::And | Operator::Or), right: two }) => {
+            let one = Box::new(part_of_filter(*one, schema, left)?);
+            let two = Box::new(part_of_filter(*two, schema, left)?);
+            Ok(Expr::BinaryExpr(BinaryExpr { left: one, op, right: two }))
+        }
+        Expr::InSubquery(within) if !within.negated && left == Left::Joins => Ok(Expr::InSubquery(within)),
+        other => counted(other, schema, left == Left::JoinsWithoutMarks).data(),
+    }
+}
+
+/// The expression with counts for IN, and also for EXISTS where that is wanted.
+fn counted(expr: Expr, schema: &DFSchema, exists_too: bool) -> Result<Transformed<Expr>> {
+    expr.transform_up(|expr| match expr {
+        Expr::InSubquery(within) => Ok(Transformed::yes(counted_in(within, schema)?)),
+        Expr::Exists(Exists { subquery, negated }) if exists_too => {
+            let found = is_any(subquery.subquery.as_ref().clone(), &subquery, vec![])?;
+            Ok(Transformed::yes(if negated { not(found) } else { found }))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+}
+
+fn counted_in(within: InSubquery, schema: &DFSchema) -> Result<Expr> {
+    let InSubquery { expr, subquery, negated } = within;
+    let rows = subquery.subquery.as_ref();
+    let Some((qualifier, field)) = rows.schema().iter().next() else {
+        return Err(Error::internal("a subquery without a column").into());
+    };
+    let value = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+    let (outer, references) = seen_from_within(expr.as_ref().clone(), schema)?;
+    let of = |rows: &LogicalPlan, predicate| LogicalPlanBuilder::from(rows.clone()).filter(predicate)?.build();
+    let null = || Expr::Literal(ScalarValue::Boolean(None), None);
+
+    let equal = is_any(of(rows, outer.eq(value.clone()))?, &subquery, references)?;
+    let mut when = vec![(equal, lit(true))];
+    if expr.nullable(schema)? {
+        when.push((expr.is_null().and(is_any(rows.clone(), &subquery, vec![])?), null()));
+    }
+    if field.is_nullable() {
+        when.push((is_any(of(rows, value.is_null())?, &subquery, vec![])?, null()));
+    }
+    let when_then_expr = when.into_iter().map(|(when, then)| (Box::new(when), Box::new(then))).collect();
+    let found = Expr::Case(Case { expr: None, when_then_expr, else_expr: Some(Box::new(lit(false))) });
+    Ok(if negated { not(found) } else { found })
+}
+
+/// Whether there are such rows.
+fn is_any(rows: LogicalPlan, subquery: &Subquery, references: Vec<Expr>) -> Result<Expr> {
+    let counted = LogicalPlanBuilder::from(rows).aggregate(Vec::<Expr>::new(), [count(lit(1i64))])?.build()?;
+    let mut outer_ref_columns = subquery.outer_ref_columns.clone();
+    outer_ref_columns.extend(references);
+    let count = Expr::ScalarSubquery(Subquery { subquery: Arc::new(counted), outer_ref_columns, spans: Spans::new() });
+    Ok(count.gt(lit(0i64)))
+}
+
+/// An expression over the outer rows as it is written within a subquery, and the columns that it refers to there.
+fn seen_from_within(expr: Expr, schema: &DFSchema) -> Result<(Expr, Vec<Expr>)> {
+    let mut references = Vec::new();
+    let seen = expr.transform_up(|expr| match expr {
+        Expr::Column(column) => {
+            let (qualifier, field) = schema.qualified_field_from_column(&column)?;
+            let column = Column::new(qualifier.cloned(), field.name());
+            let reference = Expr::OuterReferenceColumn(field.clone(), column);
+            references.push(reference.clone());
+            Ok(Transformed::yes(reference))
+        }
+        Expr::ScalarSubquery(_) => {
+            Err(Error::unsupported("a subquery on the left of IN (subquery)", Some("compute it in a WITH or FROM")).into())
+        }
+        other => Ok(Transformed::no(other)),
+    });
+    Ok((seen.data()?, references))
+}
