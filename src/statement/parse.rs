@@ -39,6 +39,17 @@ impl Command {
     }
 }
 
+/// Whether a statement may depend on which tables there are, other than those that it names and reads.
+pub fn looks_at_names(statement: &Statement, sql: &str) -> bool {
+    match statement {
+        Statement::Statement(statement) => match statement.as_ref() {
+            SqlStatement::Query(_) => sql.to_ascii_lowercase().contains("information_schema"),
+            statement => !is_row_change(statement),
+        },
+        _ => true,
+    }
+}
+
 fn is_row_change(statement: &SqlStatement) -> bool {
     match statement {
         SqlStatement::Insert(_)

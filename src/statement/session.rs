@@ -156,6 +156,10 @@ impl Session {
     }
 
     async fn sql(&self, statement: DfStatement, sql: &str) -> Result<Outcome> {
+        if parse::looks_at_names(&statement, sql) {
+            // DataFusion asks for names where it cannot wait for a store.
+            self.lake.table_names().await?;
+        }
         let state = self.ctx.state();
         let mut not_null = vec![];
         let mut shows_tables = false;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod change_of_address;
+mod damage;
 mod faults;
 mod format_damage;
 mod format_golden;

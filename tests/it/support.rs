@@ -69,20 +69,10 @@ pub async fn rows(session: &Session, sql: &str) -> Vec<Row> {
 pub async fn named_objects(log: &VersionLog) -> BTreeSet<String> {
     let mut named = BTreeSet::new();
     for number in 1..=log.newest_number().await.unwrap() {
-        let name = ObjectName::version(number);
-        let manifest = decode_manifest(&log.store().read(&name).await.unwrap(), &DEFAULT_LIMITS).unwrap();
-        named.insert(name.to_string());
-        named.extend(manifest.pages.iter().map(|page| page.path.clone()));
-        if let Transactions::Object(reference) = &manifest.transactions {
-            named.insert(reference.path.clone());
-        }
-        let version = log.read(number).await.unwrap();
-        for fragment in version.snapshot.fragments.iter() {
-            named.extend(fragment.files.iter().map(|file| file.path.clone()));
-            named.extend(vector_object(&fragment.deletions));
-        }
-        for action in version.transactions.iter().flat_map(|committed| committed.transaction.actions()) {
+        named.extend(named_by(log, number).await);
+        for action in log.read(number).await.unwrap().transactions.iter().flat_map(|committed| committed.transaction.actions()) {
             match action {
+                // A file of a fragment that came and went in one transaction, a vector of one that it emptied.
                 Action::AddDataFile(add) => named.extend([add.file.path.clone()]),
                 Action::SetDeletionFile(set) => named.extend(vector_object(&set.vector)),
                 Action::ChangeOfAddress(change) => {
@@ -93,6 +83,22 @@ pub async fn named_objects(log: &VersionLog) -> BTreeSet<String> {
                 Action::AddFragment(_) | Action::RemoveFragment(_) | Action::AddField(_) => {}
             }
         }
+    }
+    named
+}
+
+/// The objects that are needed to read a version of a table: its manifest and what it names.
+pub async fn named_by(log: &VersionLog, version: u64) -> BTreeSet<String> {
+    let name = ObjectName::version(version);
+    let manifest = decode_manifest(&log.store().read(&name).await.unwrap(), &DEFAULT_LIMITS).unwrap();
+    let mut named = BTreeSet::from([name.to_string()]);
+    named.extend(manifest.pages.iter().map(|page| page.path.clone()));
+    if let Transactions::Object(reference) = &manifest.transactions {
+        named.insert(reference.path.clone());
+    }
+    for fragment in log.read(version).await.unwrap().snapshot.fragments.iter() {
+        named.extend(fragment.files.iter().map(|file| file.path.clone()));
+        named.extend(vector_object(&fragment.deletions));
     }
     named
 }
