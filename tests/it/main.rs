@@ -13,6 +13,7 @@ mod format_samples;
 mod full_disk;
 mod leftovers;
 mod lying_store;
+mod schedules;
 mod shell;
 mod slt;
 mod support;
