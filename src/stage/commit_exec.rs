@@ -221,9 +221,12 @@ async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<
     }
 }
 
+/// What is committed, and how.
+type Commitment = (Arc<dyn ExecutionPlan>, Arc<CommitSpec>);
+
 /// What a [`CommitExec`] in a plan commits, and how. Nodes above it, such as the one that gives scalar subqueries their
 /// values, go above its input.
-fn taken_apart(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<(Arc<dyn ExecutionPlan>, Arc<CommitSpec>)>> {
+fn taken_apart(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Commitment>> {
     if let Some(commit) = plan.downcast_ref::<CommitExec>() {
         return Ok(Some((commit.input.clone(), commit.spec.clone())));
     }
