@@ -16,3 +16,4 @@ mod schedules;
 mod shell;
 mod slt;
 mod support;
+mod two_processes;
