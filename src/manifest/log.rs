@@ -18,7 +18,7 @@ use crate::txn::composite::CommittedTransaction;
 use bytes::Bytes;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::MutexGuard;
 
@@ -33,6 +33,8 @@ pub struct VersionLog {
     table: String,
     store: Store,
     newest_known: AtomicU64,
+    /// Whether the table was dropped by this process: handles on it that are still held find no newest version.
+    dropped: AtomicBool,
     versions: Mutex<BTreeMap<u64, Arc<Version>>>,
     pages: Mutex<HashMap<String, Arc<Vec<Arc<Fragment>>>>>,
     vectors: Mutex<HashMap<(String, u64), Arc<RoaringBitmap>>>,
@@ -47,6 +49,7 @@ impl VersionLog {
             table: table.into(),
             store,
             newest_known: AtomicU64::new(0),
+            dropped: AtomicBool::new(false),
             versions: Mutex::default(),
             pages: Mutex::default(),
             vectors: Mutex::default(),
@@ -76,8 +79,16 @@ impl VersionLog {
         self.read(number).await
     }
 
+    /// The table was dropped.
+    pub fn drop_table(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
     /// The number of the newest version.
     pub async fn newest_number(&self) -> Result<u64> {
+        if self.dropped.load(Ordering::Acquire) {
+            return Err(Error::UnknownTable { table: self.table.clone(), nearest: None });
+        }
         let known = self.newest_known.load(Ordering::Acquire);
         if known > 0
             && let Some(newest) = self.newest_from(known).await?

@@ -16,6 +16,7 @@
 //! pin; a plan that the rule does not understand is refused, never run in part.
 
 pub mod merge;
+mod only_row;
 pub mod optimize;
 pub mod options;
 pub mod rule;

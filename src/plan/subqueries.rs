@@ -1,8 +1,8 @@
-//! `IN (subquery)` and `EXISTS` where DataFusion has no plan for them, or one that forgets NULL.
+//! Subqueries in expressions where DataFusion has no plan for them, or one that forgets NULL.
 //!
-//! DataFusion makes joins of them in filters only; and where they do not stand alone there, as in
-//! `a NOT IN (SELECT ..) OR b`, a mark join that is never NULL, which finds rows that SQL does not. Here such expressions are
-//! put as counts, which DataFusion plans anywhere:
+//! DataFusion makes joins of IN and EXISTS in filters only; and where they do not stand alone there, as in
+//! `a NOT IN (SELECT ..) OR b`, a mark join that is never NULL, which finds rows that SQL does not. A correlated subquery that
+//! is used as a value must be an aggregate. Here such expressions are put as aggregates, which DataFusion plans anywhere:
 //!
 //! ```text
 //!   EXISTS q     count of q > 0
@@ -10,15 +10,18 @@
 //!                     WHEN x IS NULL AND count of q > 0        THEN NULL
 //!                     WHEN count of q that are NULL > 0        THEN NULL
 //!                     ELSE false END
+//!   value of q   only_row(first value of q, count of q)
 //! ```
 //!
 //! Always holds: a predicate that DataFusion plans right is left to it, because its joins are faster.
 
+use super::only_row::only_row;
 use crate::error::Error;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result, ScalarValue, Spans};
 use datafusion::functions_aggregate::count::count;
+use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::Filter;
@@ -35,12 +38,12 @@ pub enum Left {
     JoinsWithoutMarks,
 }
 
-/// The plan, with those predicates put as counts that DataFusion would not plan right.
+/// The plan, with those subqueries put as aggregates that DataFusion would not plan right.
 pub fn exact(plan: LogicalPlan, left: Left) -> Result<LogicalPlan> {
     let mut any = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
-            any |= expr.exists(|e| Ok(is_predicate(e)))?;
+            any |= expr.exists(|e| Ok(is_predicate(e) || is_value_of_rows(e)))?;
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
@@ -70,13 +73,29 @@ pub fn exact(plan: LogicalPlan, left: Left) -> Result<LogicalPlan> {
     .data()
 }
 
-/// Whether an expression holds one of these predicates.
+/// Whether an expression holds IN (subquery) or EXISTS.
 pub fn holds_predicate(expr: &Expr) -> Result<bool> {
     expr.exists(|e| Ok(is_predicate(e)))
 }
 
 fn is_predicate(expr: &Expr) -> bool {
     matches!(expr, Expr::InSubquery(_) | Expr::Exists(_))
+}
+
+/// Whether an expression is a correlated subquery of which it is not known that it yields one row.
+fn is_value_of_rows(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty() && !yields_one_row(&subquery.subquery))
+}
+
+/// What DataFusion takes for a plan of one row, but for groups.
+fn yields_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => yields_one_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => yields_one_row(&alias.input),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Filter(filter) if matches!(*filter.input, LogicalPlan::Aggregate(_)) => yields_one_row(&filter.input),
+        other => other.max_rows().is_some_and(|rows| rows <= 1),
+    }
 }
 
 fn conjunct_of_filter(conjunct: Expr, schema: &DFSchema, left: Left) -> Result<Expr> {
@@ -114,7 +133,7 @@ fn part_of_filter(expr: Expr, schema: &DFSchema, left: Left) -> Result<Expr> {
     }
 }
 
-/// The expression with counts for IN, and also for EXISTS where that is wanted.
+/// The expression with aggregates for IN and for values, and also for EXISTS where that is wanted.
 fn counted(expr: Expr, schema: &DFSchema, exists_too: bool) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| match expr {
         Expr::InSubquery(within) => Ok(Transformed::yes(counted_in(within, schema)?)),
@@ -122,6 +141,10 @@ fn counted(expr: Expr, schema: &DFSchema, exists_too: bool) -> Result<Transforme
             let found = is_any(subquery.subquery.as_ref().clone(), &subquery, vec![])?;
             Ok(Transformed::yes(if negated { not(found) } else { found }))
         }
+        value if is_value_of_rows(&value) => match value {
+            Expr::ScalarSubquery(subquery) => Ok(Transformed::yes(value_of_only_row(&subquery)?)),
+            other => Ok(Transformed::no(other)),
+        },
         other => Ok(Transformed::no(other)),
     })
 }
@@ -129,10 +152,7 @@ fn counted(expr: Expr, schema: &DFSchema, exists_too: bool) -> Result<Transforme
 fn counted_in(within: InSubquery, schema: &DFSchema) -> Result<Expr> {
     let InSubquery { expr, subquery, negated } = within;
     let rows = subquery.subquery.as_ref();
-    let Some((qualifier, field)) = rows.schema().iter().next() else {
-        return Err(Error::internal("a subquery without a column").into());
-    };
-    let value = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+    let (value, nullable) = first_column(rows)?;
     let (outer, references) = seen_from_within(expr.as_ref().clone(), schema)?;
     let of = |rows: &LogicalPlan, predicate| LogicalPlanBuilder::from(rows.clone()).filter(predicate)?.build();
     let null = || Expr::Literal(ScalarValue::Boolean(None), None);
@@ -142,7 +162,7 @@ fn counted_in(within: InSubquery, schema: &DFSchema) -> Result<Expr> {
     if expr.nullable(schema)? {
         when.push((expr.is_null().and(is_any(rows.clone(), &subquery, vec![])?), null()));
     }
-    if field.is_nullable() {
+    if nullable {
         when.push((is_any(of(rows, value.is_null())?, &subquery, vec![])?, null()));
     }
     let when_then_expr = when.into_iter().map(|(when, then)| (Box::new(when), Box::new(then))).collect();
@@ -152,11 +172,29 @@ fn counted_in(within: InSubquery, schema: &DFSchema) -> Result<Expr> {
 
 /// Whether there are such rows.
 fn is_any(rows: LogicalPlan, subquery: &Subquery, references: Vec<Expr>) -> Result<Expr> {
-    let counted = LogicalPlanBuilder::from(rows).aggregate(Vec::<Expr>::new(), [count(lit(1i64))])?.build()?;
+    Ok(aggregated(rows, count(lit(1i64)), subquery, references)?.gt(lit(0i64)))
+}
+
+/// The value of the only row.
+fn value_of_only_row(subquery: &Subquery) -> Result<Expr> {
+    let rows = subquery.subquery.as_ref();
+    let (value, _) = first_column(rows)?;
+    let first = aggregated(rows.clone(), first_value(value, vec![]), subquery, vec![])?;
+    Ok(only_row(first, aggregated(rows.clone(), count(lit(1i64)), subquery, vec![])?))
+}
+
+/// An aggregate of rows, as a value where `subquery` stood. `references` are columns of the outer rows that are new in it.
+fn aggregated(rows: LogicalPlan, aggregate: Expr, subquery: &Subquery, references: Vec<Expr>) -> Result<Expr> {
+    let aggregated = LogicalPlanBuilder::from(rows).aggregate(Vec::<Expr>::new(), [aggregate])?.build()?;
     let mut outer_ref_columns = subquery.outer_ref_columns.clone();
     outer_ref_columns.extend(references);
-    let count = Expr::ScalarSubquery(Subquery { subquery: Arc::new(counted), outer_ref_columns, spans: Spans::new() });
-    Ok(count.gt(lit(0i64)))
+    Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(aggregated), outer_ref_columns, spans: Spans::new() }))
+}
+
+/// The only column of a subquery, and whether it takes NULL.
+fn first_column(rows: &LogicalPlan) -> Result<(Expr, bool)> {
+    let (qualifier, field) = rows.schema().iter().next().ok_or_else(|| Error::internal("a subquery without a column"))?;
+    Ok((Expr::Column(Column::new(qualifier.cloned(), field.name())), field.is_nullable()))
 }
 
 /// An expression over the outer rows as it is written within a subquery, and the columns that it refers to there.

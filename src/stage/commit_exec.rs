@@ -37,6 +37,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, execute_stream,
 };
 use futures::StreamExt;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -141,6 +142,9 @@ enum Run {
 async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, context: Arc<TaskContext>) -> Result<Run> {
     let scope = context.session_config().get_extension::<SessionScope>();
     let statement = scope.as_ref().and_then(|scope| scope.statement()).unwrap_or_else(|| spec.statement.clone());
+    if let Some(scope) = &scope {
+        scope.check_target(&spec.log)?;
+    }
     let step = collect_step(input, spec.operation, statement, &spec.log, &spec.stop, context).await?;
     let counts = step.counts;
     let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts });
@@ -194,7 +198,7 @@ async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
 pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Staged {
     let objects = objects(step.actions.iter());
     let id = TransactionId(env::new_uuid().as_u128());
-    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects }
+    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects, field_ids: BTreeMap::new() }
 }
 
 /// Runs a statement until it lands or cannot.
@@ -217,9 +221,12 @@ async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<
     }
 }
 
+/// What is committed, and how.
+type Commitment = (Arc<dyn ExecutionPlan>, Arc<CommitSpec>);
+
 /// What a [`CommitExec`] in a plan commits, and how. Nodes above it, such as the one that gives scalar subqueries their
 /// values, go above its input.
-fn taken_apart(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<(Arc<dyn ExecutionPlan>, Arc<CommitSpec>)>> {
+fn taken_apart(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Commitment>> {
     if let Some(commit) = plan.downcast_ref::<CommitExec>() {
         return Ok(Some((commit.input.clone(), commit.spec.clone())));
     }

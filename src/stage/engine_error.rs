@@ -97,7 +97,7 @@ fn is_of_the_store(error: &(dyn std::error::Error + 'static)) -> bool {
 fn from_engine(error: &DataFusionError) -> Error {
     match error.find_root() {
         DataFusionError::NotImplemented(message) if message.contains(NO_JOIN) => {
-            let instead = "correlate it by equality alone, or write it as a join";
+            let instead = "correlate it by equality alone and without LIMIT, or write it as a join";
             return Error::unsupported("a subquery of this form at this place", Some(instead));
         }
         DataFusionError::Plan(message) if message.contains(SEVERAL_ROWS) => {
@@ -133,6 +133,7 @@ fn from_engine(error: &DataFusionError) -> Error {
     let text = error.strip_backtrace();
     let (kind, sqlstate) = match error.find_root() {
         _ if text.contains("table '") && text.contains("' not found") => (ErrorKind::NotFound, "42P01"),
+        DataFusionError::Execution(reason) if reason.contains("returned more than one row") => (ErrorKind::Invalid, "21000"),
         DataFusionError::Execution(reason) if reason.ends_with(" already exists") => (ErrorKind::Invalid, "42P07"),
         DataFusionError::Execution(reason) if reason.starts_with("Prepared statement") => (ErrorKind::NotFound, "26000"),
         _ => (kind, sqlstate),

@@ -13,6 +13,7 @@ use crate::table::row_address::MAX_ROWS_PER_FRAGMENT;
 use crate::table::schema::TableSchema;
 use bytes::Bytes;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type, SchemaRef};
 use datafusion::parquet::arrow::AsyncArrowWriter;
 use datafusion::parquet::arrow::async_writer::AsyncFileWriter;
@@ -25,6 +26,8 @@ use std::sync::Arc;
 
 /// Rows of a row group.
 pub const ROWS_PER_ROW_GROUP: usize = 256 * 1024;
+/// Encoded bytes of a row group, which are held in memory until it is written.
+const BYTES_PER_ROW_GROUP: usize = 128 * 1024 * 1024;
 /// Rows of a fragment, unless a setting says otherwise.
 pub const ROWS_PER_FRAGMENT: u32 = 1024 * 1024;
 
@@ -139,12 +142,17 @@ impl FragmentWriter {
     }
 }
 
-/// The same values under a type that differs at most in the names and metadata of nested fields.
+/// The same values under a type that differs at most in the names, metadata and nullability of nested fields. A value that
+/// would not be the same is an error, never NULL.
 fn relabel(column: &Arc<dyn Array>, data_type: &DataType) -> Result<Arc<dyn Array>> {
     if column.data_type() == data_type {
         return Ok(column.clone());
     }
-    datafusion::arrow::compute::cast(column, data_type).map_err(|e| Error::internal(format!("a column does not fit its type: {e}")))
+    if !column.data_type().is_nested() {
+        return Err(Error::internal(format!("values of type {} were planned for a column of type {data_type}", column.data_type())));
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, data_type, &strict).map_err(|e| Error::invalid(format!("a value does not fit its column: {e}")))
 }
 
 fn has_nan(column: &dyn Array) -> bool {
@@ -170,6 +178,7 @@ impl OpenFile {
             .set_created_by(concat!("amend ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(Compression::ZSTD(zstd))
             .set_max_row_group_row_count(Some(ROWS_PER_ROW_GROUP))
+            .set_max_row_group_bytes(Some(BYTES_PER_ROW_GROUP))
             .build();
         let writer = AsyncArrowWriter::try_new(Sink(store.writer(&name)), arrow.clone(), Some(properties))?;
         Ok(OpenFile { name, writer, rows: 0, nan: vec![false; arrow.fields().len()] })

@@ -43,10 +43,14 @@ pub async fn create_table(
         }
         return Err(Error::TableExists { table: name });
     }
-    let columns = create.input.schema().as_arrow();
     let (schema, query) = match create.input.as_ref() {
-        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => (schema(&name, columns)?, None),
-        query => (schema(&name, &columns_of_query(columns, not_null))?, Some(query)),
+        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => (schema(&name, create.input.schema().as_arrow())?, None),
+        query => {
+            // Only now it is known of which types the columns are: CASE and UNION are coerced.
+            let query = state.optimize(query)?;
+            let columns = columns_of_query(query.schema().as_arrow(), not_null);
+            (schema(&name, &columns)?, Some(query))
+        }
     };
     let schema = Arc::new(schema);
     let table = lake.new_table(&name);
@@ -62,7 +66,7 @@ pub async fn create_table(
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
                 stop: stop.clone(),
             };
-            let plan = state.create_physical_plan(query).await?;
+            let plan = state.create_physical_plan(&query).await?;
             let write = Arc::new(CoalescePartitionsExec::new(Arc::new(WriteExec::new(plan, Arc::new(spec)))));
             collect_step(write, "CREATE TABLE AS", statement.to_owned(), &table.log, &stop, state.task_ctx()).await?
         }
@@ -169,7 +173,8 @@ fn first_version(rows: Step, schema: &TableSchema, statement: &str) -> Staged {
         actions.push(action);
     }
     let step = Step { actions, statement: statement.to_owned(), ..rows };
-    staged(0, step, vec![])
+    let field_ids = schema.fields().iter().map(|field| (token(field.id), field.id)).collect();
+    Staged { field_ids, ..staged(0, step, vec![]) }
 }
 
 fn add_field(field: &Field, token: impl Fn(FieldId) -> Token) -> AddField {

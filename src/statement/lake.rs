@@ -17,7 +17,7 @@ use crate::store::path::FOLDERS;
 use crate::store::{ObjectName, Store, env, new_table_folder};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The namespace of tables that are named without one.
 pub const DEFAULT_NAMESPACE: &str = "public";
@@ -90,8 +90,12 @@ impl Lake {
         Error::UnknownTable { table: name.to_owned(), nearest: nearest_name(name, names.iter().map(String::as_str)) }
     }
 
+    fn logs(&self) -> MutexGuard<'_, HashMap<String, Arc<VersionLog>>> {
+        self.inner.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn log(&self, name: &str, folder: &str) -> Arc<VersionLog> {
-        let mut logs = self.inner.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logs = self.logs();
         let log = logs.entry(folder.to_owned()).or_insert_with(|| Arc::new(VersionLog::new(name, self.inner.store.child(folder))));
         log.clone()
     }
@@ -110,6 +114,8 @@ impl Lake {
         let Some(version) = committed.version else {
             return Err(Error::internal(format!("table '{}' was made of nothing", table.name)));
         };
+        // Before others can find the name, so that they find this log and make none of their own.
+        self.logs().insert(table.folder.clone(), table.log.clone());
         let named = self.inner.catalog.change(|catalog| {
             let entry = CatalogEntry { folder: table.folder.clone(), table_id: table.table_id };
             match catalog.tables.insert(qualified(&table.name), entry) {
@@ -119,22 +125,36 @@ impl Lake {
         });
         if let Err(error) = named.await {
             if error.kind() != ErrorKind::Unknown {
+                self.logs().remove(&table.folder);
                 discard_table(table.log.store()).await;
             }
             return Err(error);
         }
-        let mut logs = self.inner.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        logs.insert(table.folder, table.log);
         Ok(version)
     }
 
     /// Takes a table out of the catalog. Its folder stays, so that readers of it can end.
     pub async fn drop_table(&self, name: &str) -> Result<()> {
-        let dropped = self.inner.catalog.change(|catalog| match catalog.tables.remove(&qualified(name)) {
-            Some(_) => Ok(()),
-            None => Err(self.unknown_table(name)),
+        self.drop_tables(&[name.to_owned()]).await
+    }
+
+    /// Takes tables out of the catalog: all of them, or none if one does not exist.
+    pub async fn drop_tables(&self, names: &[String]) -> Result<()> {
+        let before = self.inner.catalog.newest().await?;
+        let dropped = self.inner.catalog.change(|catalog| {
+            for name in names {
+                catalog.tables.remove(&qualified(name)).ok_or_else(|| self.unknown_table(name))?;
+            }
+            Ok(())
         });
-        dropped.await.map(|_| ())
+        dropped.await?;
+        // Views and prepared statements of this process may still hold the table.
+        for entry in names.iter().filter_map(|name| before.tables.get(&qualified(name))) {
+            if let Some(log) = self.logs().remove(&entry.folder) {
+                log.drop_table();
+            }
+        }
+        Ok(())
     }
 }
 

@@ -120,7 +120,7 @@ pub fn parse(sql: &str) -> Result<Command> {
         ["VERIFY", ..] => return Err(Error::unsupported("VERIFY TABLE", None)),
         _ => return Ok(Command::Sql(Box::new(single(sql)?))),
     };
-    end(&parser)?;
+    end(&mut parser)?;
     Ok(command)
 }
 
@@ -169,7 +169,11 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 26] = [
+    const KNOWN: [&str; 30] = [
+        "ISOLATION",
+        "READ",
+        "NOT",
+        "AND",
         "BEGIN",
         "START",
         "TRANSACTION",
@@ -222,9 +226,15 @@ fn at_end(parser: &DFParser<'_>) -> bool {
     matches!(parser.parser.peek_token().token, Token::EOF | Token::SemiColon)
 }
 
-fn end(parser: &DFParser<'_>) -> Result<()> {
-    if at_end(parser) {
+/// Nothing but semicolons may be left.
+fn end(parser: &mut DFParser<'_>) -> Result<()> {
+    while parser.parser.consume_token(&Token::SemiColon) {}
+    if parser.parser.peek_token().token == Token::EOF {
         return Ok(());
+    }
+    if let ["ISOLATION" | "READ" | "NOT" | "AND" | "TO", ..] = words(parser, 1).as_slice() {
+        let what = format!("'{}' in a statement about transactions", parser.parser.peek_token().token);
+        return Err(Error::unsupported(what, Some("say BEGIN, COMMIT or ROLLBACK alone")));
     }
     Err(Error::invalid(format!("nothing may follow here, but there is: {}", parser.parser.peek_token().token)))
 }
@@ -254,7 +264,10 @@ mod tests {
             let error = parse(sql).unwrap_err();
             assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
         }
-        assert!(parse("COMMIT AND CHAIN").unwrap_err().to_string().contains("nothing may follow"));
+        assert_eq!(parse("COMMIT AND CHAIN").unwrap_err().sqlstate(), "0A000");
+        assert_eq!(parse("BEGIN ISOLATION LEVEL SERIALIZABLE").unwrap_err().sqlstate(), "0A000");
+        assert!(parse("COMMIT x").unwrap_err().to_string().contains("nothing may follow"));
+        assert!(parse("BEGIN; DELETE FROM t").unwrap_err().to_string().contains("nothing may follow"));
         assert!(parse("SELECT 1; SELECT 2").unwrap_err().to_string().contains("one statement"));
     }
 }

@@ -4,6 +4,7 @@
 
 mod change_of_address;
 mod damage;
+mod embed;
 mod faults;
 mod format_damage;
 mod format_golden;

@@ -17,7 +17,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 
 async fn run_all(lakes: LakePlace) {
     let mut found = Vec::new();
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("slt/own"), &mut found);
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("slt"), &mut found);
     found.sort();
     assert!(!found.is_empty());
     let runner = Runner { lakes, keep_going: true, ..Runner::default() };
