@@ -17,3 +17,4 @@ mod schedules;
 mod shell;
 mod slt;
 mod support;
+mod two_processes;

@@ -29,14 +29,15 @@ fn stderr(output: &Output) -> String {
 }
 
 /// A shell at the other end of a pipe.
-struct Pipe {
+pub struct Pipe {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
 }
 
 impl Pipe {
-    fn open(lake: &TempDir) -> Pipe {
+    /// A shell on the lake in the folder `lake` of this one.
+    pub fn open(lake: &TempDir) -> Pipe {
         let mut command = amend(lake);
         command.args(["--format", "jsonl"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -46,7 +47,7 @@ impl Pipe {
         Pipe { input: child.stdin.take(), child, lines }
     }
 
-    fn send(&mut self, text: impl AsRef<[u8]>) {
+    pub fn send(&mut self, text: impl AsRef<[u8]>) {
         let input = self.input.as_mut().unwrap();
         input.write_all(text.as_ref()).unwrap();
         input.flush().unwrap();
@@ -57,16 +58,23 @@ impl Pipe {
         serde_json::from_str(&self.lines.recv_timeout(ANSWER_TIMEOUT).unwrap()).unwrap()
     }
 
-    fn ask(&mut self, text: impl AsRef<[u8]>) -> Value {
+    pub fn ask(&mut self, text: impl AsRef<[u8]>) -> Value {
         self.send(text);
         self.answer()
     }
 
     /// Ends the input: the lines that are left, and the exit status.
-    fn end(mut self) -> (Vec<String>, Option<i32>) {
+    pub fn end(mut self) -> (Vec<String>, Option<i32>) {
         drop(self.input.take());
         let left = self.lines.iter().collect();
         (left, self.child.wait().unwrap().code())
+    }
+
+    /// Kills the process: the lines that it had said.
+    pub fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.lines.iter().collect()
     }
 }
 
