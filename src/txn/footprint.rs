@@ -1,7 +1,18 @@
 //! Footprints: what a transaction writes and needs, other than rows.
 //!
 //! A footprint is computed when two transactions are compared and never stored, so the rule can be sharpened without a
-//! change of format. Rows are compared by [`rebase`](super::rebase), which follows them.
+//! change of format. Rows, and fragments as sets of rows, are compared by [`rebase`](super::rebase), which follows them:
+//! a fragment that a rewrite moved is not gone.
+//!
+//! ```text
+//!   ours, landing second      theirs landed:  needs   writes a part   writes
+//!     needs                                     -          -         collides
+//!     writes a part                             -          -         collides
+//!     writes                                    -       collides     collides
+//! ```
+//!
+//! What only needed a coordinate is serialised first, so it never stands in the way of what lands later: an append after a
+//! dropped column collides, dropping a column after an append does not.
 //!
 //! Always holds: only ids of committed versions have coordinates; what a transaction mints nobody else can name.
 
@@ -17,7 +28,7 @@ use std::fmt;
 pub enum Coordinate {
     /// The values of a field in a fragment.
     FieldData(FragmentId, FieldId),
-    /// What a field is.
+    /// That a field exists.
     FieldDefinition(FieldId),
     /// A name among the parts of a field, or among the columns.
     FieldName(Option<FieldId>, String),
@@ -39,8 +50,21 @@ impl fmt::Display for Coordinate {
 pub enum Mode {
     /// It must still be what it was.
     Requires,
+    /// Something within it becomes something else; what exactly, other coordinates say.
+    WritesPart,
     /// It becomes something else.
     Writes,
+}
+
+impl Mode {
+    /// Whether a claim that lands second collides with one that landed before.
+    fn collides(self, landed: Mode) -> bool {
+        match (self, landed) {
+            (_, Mode::Requires) => false,
+            (_, Mode::Writes) => true,
+            (ours, Mode::WritesPart) => ours == Mode::Writes,
+        }
+    }
 }
 
 /// The claims of a transaction.
@@ -70,10 +94,11 @@ impl Footprint {
         footprint
     }
 
-    /// The first coordinate on which `self`, landing after `landed`, collides with it. What only needed a coordinate is
-    /// serialised first and so never stands in the way of what lands later.
-    pub fn collision(&self, landed: &Footprint) -> Option<&Coordinate> {
-        self.claims.keys().find(|coordinate| landed.claims.get(coordinate) == Some(&Mode::Writes))
+    /// The first place on which `self`, landing after `landed`, collides with it.
+    pub fn collision(&self, landed: &Footprint) -> Option<String> {
+        let collides =
+            |(coordinate, mode): &(&Coordinate, &Mode)| landed.claims.get(coordinate).is_some_and(|theirs| mode.collides(*theirs));
+        self.claims.iter().find(collides).map(|(coordinate, _)| coordinate.to_string())
     }
 }
 
@@ -90,14 +115,31 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_collides_with_a_write_that_landed_before_it() {
+    fn modes_collide_by_who_lands_second() {
+        use Mode::{Requires, Writes, WritesPart};
         let place = Coordinate::FieldDefinition(FieldId(3));
-        let needs = footprint(&[(place.clone(), Mode::Requires)]);
-        let writes = footprint(&[(place.clone(), Mode::Writes)]);
-        assert_eq!(needs.collision(&writes), Some(&place));
-        assert_eq!(writes.collision(&needs), None);
-        assert_eq!(writes.collision(&writes), Some(&place));
-        assert_eq!(needs.collision(&needs), None);
+        let of = |mode| footprint(&[(place.clone(), mode)]);
+        for (ours, landed, collides) in [
+            (Requires, Requires, false),
+            (Requires, WritesPart, false),
+            (Requires, Writes, true),
+            (WritesPart, Requires, false),
+            (WritesPart, WritesPart, false),
+            (WritesPart, Writes, true),
+            (Writes, Requires, false),
+            (Writes, WritesPart, true),
+            (Writes, Writes, true),
+        ] {
+            let expected = collides.then(|| "the definition of field 3".to_owned());
+            assert_eq!(of(ours).collision(&of(landed)), expected, "{ours:?} after {landed:?}");
+        }
+    }
+
+    #[test]
+    fn the_strongest_claim_stays() {
+        let place = Coordinate::FieldDefinition(FieldId(3));
+        let both = footprint(&[(place.clone(), Mode::Writes), (place.clone(), Mode::Requires)]);
+        assert_eq!(both, footprint(&[(place, Mode::Writes)]));
     }
 
     #[test]
@@ -105,6 +147,6 @@ mod tests {
         let column = footprint(&[(Coordinate::FieldName(None, "a".into()), Mode::Writes)]);
         let part = footprint(&[(Coordinate::FieldName(Some(FieldId(1)), "a".into()), Mode::Writes)]);
         assert_eq!(column.collision(&part), None);
-        assert_eq!(column.collision(&column).unwrap().to_string(), "the column name 'a'");
+        assert_eq!(column.collision(&column).unwrap(), "the column name 'a'");
     }
 }

@@ -208,7 +208,7 @@ impl Rebase {
 
     fn walk(&mut self, landed: &CommittedTransaction, maps: &[Option<Arc<AddressMap>>]) -> Result<(), Found> {
         if let Some(coordinate) = self.footprint.collision(&Footprint::of(&landed.transaction)) {
-            return Err((coordinate.to_string(), vec![]));
+            return Err((coordinate, vec![]));
         }
         let moved_by_them: BTreeSet<FragmentId> = landed
             .transaction
