@@ -190,7 +190,12 @@ impl<'a> Attempts<'a> {
         let before = &newest.snapshot;
         let number = before.version + 1;
         let broken = |reason: String| Error::internal(format!("table '{}', version {number}: {reason}", self.log.table()));
-        let (mut after, minted) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
+        let (mut after, minted) = match apply(before, &transaction, number) {
+            Ok(applied) => applied,
+            // What no coordinate names, as a part of a field that went with its parent: it reads anew.
+            Err(error) if facts.rebased_over > 0 => return Err(self.conflict(Collision::unnamed(error.to_string(), before.version))),
+            Err(error) => return Err(broken(error.to_string())),
+        };
         if let Some(vectors) = place::place_vectors(store, &mut transaction, &after, &minted).await? {
             placed.push(vectors);
             (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;

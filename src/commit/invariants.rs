@@ -29,6 +29,7 @@ pub const INVARIANTS: &[(&str, Invariant)] = &[
     ("the low-water mark never falls", low_water_mark),
     ("live rows = before + added - deleted", live_rows),
     ("a field has one live column in a fragment", one_backing),
+    ("columns are of fields that exist", columns_of_fields),
     ("a data file has a length, checksums and rows that fit", data_files),
     ("a deletion vector lies within its fragment and holds what was deleted", deletion_vectors),
     ("a fragment has live rows", no_empty_fragments),
@@ -109,7 +110,12 @@ fn live_rows(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> 
                 let Some(id) = resolve(&minted, remove.fragment) else { continue };
                 deleted += i128::from(rows.get(&id).copied().unwrap_or_else(|| rows_before(before, id)).1);
             }
-            Action::RemoveFragment(_) | Action::AddDataFile(_) | Action::ChangeOfAddress(_) | Action::AddField(_) => {}
+            Action::RemoveFragment(_)
+            | Action::AddDataFile(_)
+            | Action::ChangeOfAddress(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_) => {}
         }
     }
     let ids = touched(before, after, transaction);
@@ -125,6 +131,19 @@ fn one_backing(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -
         let mut seen = BTreeSet::new();
         if let Some(field) = fields(fragment).find(|field| !seen.insert(*field)) {
             return Err(format!("fragment {} holds field {field} twice", fragment.id));
+        }
+    }
+    Ok(())
+}
+
+/// Fragments that the change does not touch hold what they held, so they are looked at only if a field went.
+fn columns_of_fields(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<(), String> {
+    let known: BTreeSet<FieldId> = after.schema.fields().iter().map(|field| field.id).collect();
+    let lost = !Arc::ptr_eq(&before.schema, &after.schema) && before.schema.fields().iter().any(|field| !known.contains(&field.id));
+    let all = after.fragments.iter().filter(|_| lost);
+    for fragment in touched_fragments(before, after, transaction).chain(all) {
+        if let Some(field) = fields(fragment).find(|field| !known.contains(field)) {
+            return Err(format!("fragment {} holds field {field}, which is none of the schema", fragment.id));
         }
     }
     Ok(())
@@ -210,7 +229,9 @@ fn minted(before: &Snapshot, transaction: &Transaction) -> BTreeMap<Token, Fragm
         | Action::RemoveFragment(_)
         | Action::SetDeletionFile(_)
         | Action::ChangeOfAddress(_)
-        | Action::AddField(_) => None,
+        | Action::AddField(_)
+        | Action::AlterField(_)
+        | Action::DropField(_) => None,
     });
     tokens.zip(before.counters.fragment.0..).map(|(token, id)| (token, FragmentId(id))).collect()
 }
@@ -231,7 +252,7 @@ fn touched(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> BT
         Action::RemoveFragment(remove) => vec![remove.fragment],
         Action::SetDeletionFile(set) => vec![set.fragment],
         Action::ChangeOfAddress(change) => change.sources.iter().chain(&change.targets).copied().collect(),
-        Action::AddField(_) => vec![],
+        Action::AddField(_) | Action::AlterField(_) | Action::DropField(_) => vec![],
     });
     let mut touched: BTreeSet<FragmentId> = named.filter_map(|fragment| resolve(&minted, fragment)).collect();
     let (old, new) = (before.fragments.tail(), after.fragments.tail());

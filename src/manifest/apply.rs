@@ -1,7 +1,8 @@
 //! Applying a transaction: snapshot + actions -> snapshot.
 //!
 //! Actions apply in order to a working copy; ids are minted as they are met. At the end fragments without a live row
-//! are dropped. Cost: proportional to the actions, not to the fragments.
+//! are dropped, and files without a live column. Cost: proportional to the actions, not to the fragments; but for an action
+//! that reaches every fragment by its meaning.
 //!
 //! Always holds: an action that names what does not exist is an error; the snapshot that was given is not changed.
 
@@ -49,6 +50,8 @@ pub fn apply(snapshot: &Snapshot, transaction: &Transaction, version: u64) -> Re
             Action::SetDeletionFile(action) => action.apply(&mut to)?,
             Action::ChangeOfAddress(action) => action.apply(&mut to)?,
             Action::AddField(action) => action.apply(&mut to)?,
+            Action::AlterField(action) => action.apply(&mut to)?,
+            Action::DropField(action) => action.apply(&mut to)?,
         }
     }
     to.finish()
@@ -114,7 +117,37 @@ impl Applying {
 
     /// Adds a field.
     pub(crate) fn add_field(&mut self, field: Field) {
-        self.fields.get_or_insert_with(|| self.snapshot.schema.fields().to_vec()).push(field);
+        self.fields_mut().push(field);
+    }
+
+    /// A field that exists, to be altered.
+    pub(crate) fn field_mut(&mut self, id: FieldId) -> Result<&mut Field, ApplyError> {
+        self.fields_mut().iter_mut().find(|field| field.id == id).ok_or_else(|| ApplyError::new(format!("there is no field {id}")))
+    }
+
+    /// Removes a field with its parts, and their values in every fragment.
+    pub(crate) fn drop_field(&mut self, id: FieldId) {
+        let mut dropped = BTreeSet::from([id]);
+        // Parents precede their parts.
+        self.fields_mut().retain(|field| {
+            let goes = dropped.contains(&field.id) || field.parent.is_some_and(|parent| dropped.contains(&parent));
+            if goes {
+                dropped.insert(field.id);
+            }
+            !goes
+        });
+        let holding: Vec<Arc<Fragment>> =
+            self.snapshot.fragments.iter().filter(|fragment| dropped.iter().any(|id| fragment.backing(*id).is_some())).cloned().collect();
+        for fragment in holding {
+            let mut fragment = (*fragment).clone();
+            fragment.tombstone(&dropped);
+            fragment.updated_at = self.version();
+            self.put(Arc::new(fragment));
+        }
+    }
+
+    fn fields_mut(&mut self) -> &mut Vec<Field> {
+        self.fields.get_or_insert_with(|| self.snapshot.schema.fields().to_vec())
     }
 
     fn finish(mut self) -> Result<(Snapshot, Minted), ApplyError> {
@@ -122,8 +155,11 @@ impl Applying {
             self.snapshot.schema = Arc::new(TableSchema::new(fields).map_err(ApplyError::new)?);
         }
         for id in self.changed {
-            if self.snapshot.fragments.get(id).is_some_and(|fragment| fragment.live_rows() == 0) {
+            let Some(fragment) = self.snapshot.fragments.get(id) else { continue };
+            if fragment.live_rows() == 0 {
                 self.snapshot.fragments.remove(id);
+            } else if let Some(rest) = fragment.without_dead_files() {
+                self.snapshot.fragments.put(Arc::new(rest));
             }
         }
         Ok((self.snapshot, self.minted))

@@ -230,7 +230,9 @@ impl VersionLog {
             | Action::AddDataFile(_)
             | Action::RemoveFragment(_)
             | Action::SetDeletionFile(_)
-            | Action::AddField(_) => None,
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_) => None,
         });
         for (change, needed) in changes.zip(needed) {
             maps.push(if *needed { Some(self.map(&change.map).await?) } else { None });

@@ -325,8 +325,8 @@ static ACTION: Shape = Shape {
         one(9, "AddOverlays", Reserved),
         one(10, "RefreshRowVersionMetadata", Reserved),
         one(11, "UpdateCompactedSsTables", Reserved),
-        one(12, "DropField", Reserved),
-        one(13, "AlterField", Reserved),
+        one(12, "DropField", Message(&DROP_FIELD)),
+        one(13, "AlterField", Message(&ALTER_FIELD)),
         one(14, "AddIndexSegment", Reserved),
         one(15, "RemoveIndexSegment", Reserved),
         one(16, "AdjustIndexCoverage", Reserved),
@@ -380,6 +380,20 @@ static SET_DELETION_FILE: Shape = Shape {
         one(3, "added", Bytes),
         one(4, "replaced", Varint),
         one(5, "replaced_rows", Bytes),
+    ],
+};
+
+static DROP_FIELD: Shape = Shape { name: "DropField", one_of: false, fields: &[one(1, "field", Message(&FIELD_REF))] };
+
+static ALTER_FIELD: Shape = Shape {
+    name: "AlterField",
+    one_of: false,
+    fields: &[
+        one(1, "field", Message(&FIELD_REF)),
+        one(2, "parent", Message(&FIELD_REF)),
+        one(3, "name", Text),
+        one(4, "type", Text),
+        one(5, "nullable", Varint),
     ],
 };
 

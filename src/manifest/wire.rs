@@ -405,7 +405,7 @@ pub(crate) mod field_ref {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Action {
-    #[prost(oneof = "ActionKind", tags = "1, 2, 3, 6, 7, 21")]
+    #[prost(oneof = "ActionKind", tags = "1, 2, 3, 6, 7, 12, 13, 21")]
     pub kind: Option<ActionKind>,
 }
 
@@ -421,6 +421,10 @@ pub(crate) enum ActionKind {
     RemoveFragment(RemoveFragment),
     #[prost(message, tag = "7")]
     SetDeletionFile(SetDeletionFile),
+    #[prost(message, tag = "12")]
+    DropField(DropField),
+    #[prost(message, tag = "13")]
+    AlterField(AlterField),
     #[prost(message, tag = "21")]
     ChangeOfAddress(ChangeOfAddress),
 }
@@ -483,6 +487,26 @@ pub(crate) struct SetDeletionFile {
     pub replaced: i32,
     #[prost(bytes = "bytes", tag = "5")]
     pub replaced_rows: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DropField {
+    #[prost(message, optional, tag = "1")]
+    pub field: Option<FieldRef>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AlterField {
+    #[prost(message, optional, tag = "1")]
+    pub field: Option<FieldRef>,
+    #[prost(message, optional, tag = "2")]
+    pub parent: Option<FieldRef>,
+    #[prost(string, optional, tag = "3")]
+    pub name: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    pub r#type: Option<String>,
+    #[prost(bool, optional, tag = "5")]
+    pub nullable: Option<bool>,
 }
 
 /// Which of the deleted rows live on elsewhere.

@@ -170,7 +170,9 @@ async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
             | Action::AddDataFile(_)
             | Action::RemoveFragment(_)
             | Action::SetDeletionFile(_)
-            | Action::AddField(_) => {}
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_) => {}
         }
     }
     Ok(maps)

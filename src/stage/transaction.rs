@@ -111,10 +111,13 @@ impl Target {
                 Action::ChangeOfAddress(change) => change.sources.iter_mut().chain(&mut change.targets).for_each(fragment),
                 Action::AddField(add) => {
                     add.token = Token(add.token.0 + next_field);
-                    if let Some(parent) = &mut add.parent {
-                        field(parent);
-                    }
+                    add.parent.as_mut().into_iter().for_each(field);
                 }
+                Action::AlterField(alter) => {
+                    field(&mut alter.field);
+                    alter.parent.as_mut().into_iter().for_each(field);
+                }
+                Action::DropField(drop) => field(&mut drop.field),
             }
         }
         step

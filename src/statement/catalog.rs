@@ -6,6 +6,7 @@
 use super::lake::Lake;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
+use crate::scan::pin::SessionView;
 use crate::scan::provider::LakeTable;
 use async_trait::async_trait;
 use datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
@@ -17,13 +18,15 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct LakeSchema {
     lake: Lake,
+    /// Decides which version a name means, if the session has open transactions.
+    view: Option<Arc<SessionView>>,
     others: Arc<dyn SchemaProvider>,
 }
 
 impl LakeSchema {
     /// The tables of `lake`, before those of `others`.
-    pub fn new(lake: Lake, others: Arc<dyn SchemaProvider>) -> Self {
-        LakeSchema { lake, others }
+    pub fn new(lake: Lake, view: Option<Arc<SessionView>>, others: Arc<dyn SchemaProvider>) -> Self {
+        LakeSchema { lake, view, others }
     }
 
     fn is_in_lake(&self, name: &str) -> bool {
@@ -42,7 +45,7 @@ impl SchemaProvider for LakeSchema {
     }
 
     async fn table(&self, name: &str) -> EngineResult<Option<Arc<dyn TableProvider>>> {
-        if let Some(table) = open(&self.lake, name).await? {
+        if let Some(table) = open(&self.lake, name, self.view.as_deref()).await? {
             return Ok(Some(Arc::new(table)));
         }
         self.others.table(name).await
@@ -69,10 +72,13 @@ impl SchemaProvider for LakeSchema {
 }
 
 /// The handle of a table, or of an old version of it.
-async fn open(lake: &Lake, name: &str) -> Result<Option<LakeTable>, DataFusionError> {
+async fn open(lake: &Lake, name: &str, view: Option<&SessionView>) -> Result<Option<LakeTable>, DataFusionError> {
     if let Some(log) = lake.find(name).await? {
-        let newest = log.newest().await?;
-        return Ok(Some(LakeTable::new(log, None, newest)));
+        let version = match view {
+            Some(view) => view.0.view(&log).await?,
+            None => log.newest().await?,
+        };
+        return Ok(Some(LakeTable::new(log, None, version)));
     }
     let Some((name, at)) = name.rsplit_once('@') else { return Ok(None) };
     let Some(log) = lake.find(name).await? else { return Ok(None) };

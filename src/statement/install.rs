@@ -6,6 +6,7 @@ use super::lake::Lake;
 use crate::error::{Error, Result};
 use crate::plan::options::AmendOptions;
 use crate::plan::rule::AmendRule;
+use crate::scan::pin::SessionView;
 use datafusion::catalog::MemorySchemaProvider;
 use datafusion::common::Result as EngineResult;
 use datafusion::execution::context::SessionContext;
@@ -19,18 +20,19 @@ use std::sync::Arc;
 /// The tables appear in the context's default schema, beside what is there. Each statement commits by itself; for
 /// transactions, OPTIMIZE and DDL on the lake use [`Session`](crate::Session).
 pub fn install(ctx: &SessionContext, lake: &Lake) -> Result<()> {
-    let (catalog_name, schema_name) = {
+    let (catalog_name, schema_name, view) = {
         let state = ctx.state_ref();
         let mut state = state.write();
         let options = state.config_mut().options_mut();
         options.extensions.insert(AmendOptions::default());
-        (options.catalog.default_catalog.clone(), options.catalog.default_schema.clone())
+        let names = (options.catalog.default_catalog.clone(), options.catalog.default_schema.clone());
+        (names.0, names.1, state.config().get_extension::<SessionView>())
     };
     let catalog = ctx
         .catalog(&catalog_name)
         .ok_or_else(|| Error::invalid(format!("the SessionContext has no catalog '{catalog_name}' to put a lake in")))?;
     let others = catalog.schema(&schema_name).unwrap_or_else(|| Arc::new(MemorySchemaProvider::new()));
-    catalog.register_schema(&schema_name, Arc::new(LakeSchema::new(lake.clone(), others)))?;
+    catalog.register_schema(&schema_name, Arc::new(LakeSchema::new(lake.clone(), view, others)))?;
     ctx.add_analyzer_rule(Arc::new(AmendRule));
     ctx.register_relation_planner(Arc::new(NoSilentVersions))?;
     functions::register(ctx, lake);

@@ -114,12 +114,16 @@ fn table_name(parser: &mut DFParser<'_>) -> Result<String> {
 /// A table's name without its namespace, folded as the planner folds names.
 pub fn plain_name(name: &ObjectName) -> Result<String> {
     let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
-    let fold = |ident: &Ident| if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() };
     match parts.as_slice() {
         [table] => Ok(fold(table)),
         [namespace, table] | [_, namespace, table] if fold(namespace) == super::lake::DEFAULT_NAMESPACE => Ok(fold(table)),
         _ => Err(Error::unsupported(format!("the namespace of '{name}'"), Some("tables live in the namespace public"))),
     }
+}
+
+/// A name as the planner folds it: what is not quoted is in lower case.
+pub fn fold(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
 /// The next words, in upper case; fewer if something else comes first.

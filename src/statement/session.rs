@@ -205,25 +205,32 @@ impl Session {
     }
 
     async fn alter(&self, state: &SessionState, alter: &AlterTable, sql: &str) -> Result<Outcome> {
-        alter::added_columns(alter)?;
+        alter::check(alter)?;
         let table = plain_name(&alter.name)?;
         let log = match self.lake.find(&table).await? {
             Some(log) => log,
             None if alter.if_exists => return Ok(Outcome::Done("ALTER TABLE".into())),
             None => return Err(self.lake.unknown_table(&table)),
         };
-        let base = self.scope.view(&log).await?;
-        let step = alter::add_columns(state, &table, &base, alter, sql).await?;
         let done = |version, facts| changed(Done { operation: "ALTER TABLE".into(), counts: RowCounts::default(), version, facts });
-        if self.in_transaction() {
-            self.scope.append(&log, &base, step, vec![]).await?;
-            return Ok(done(None, CommitFacts::default()));
+        let max_attempts = options(state.config_options()).max_statement_attempts.max(1);
+        let mut reran = 0;
+        loop {
+            let base = self.scope.view(&log).await?;
+            let step = alter::step(state, &table, &base, alter, sql).await?;
+            if self.in_transaction() {
+                self.scope.append(&log, &base, step, vec![]).await?;
+                return Ok(done(None, CommitFacts::default()));
+            }
+            if step.actions.is_empty() {
+                return Ok(done(None, CommitFacts::default()));
+            }
+            match commit::publish(&log, &staged(base.snapshot.version, step, vec![]), reran).await {
+                Ok(committed) => return Ok(done(committed.version, committed.facts)),
+                Err(Error::Conflict(_)) if u64::from(reran) + 1 < max_attempts as u64 => reran += 1,
+                Err(error) => return Err(error),
+            }
         }
-        if step.actions.is_empty() {
-            return Ok(done(None, CommitFacts::default()));
-        }
-        let committed = commit::publish(&log, &staged(base.snapshot.version, step, vec![]), 0).await?;
-        Ok(done(committed.version, committed.facts))
     }
 
     async fn drop_tables(&self, names: &[datafusion::sql::sqlparser::ast::ObjectName], if_exists: bool, sql: &str) -> Result<Outcome> {

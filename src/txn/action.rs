@@ -6,14 +6,18 @@
 pub mod add_data_file;
 pub mod add_field;
 pub mod add_fragment;
+pub mod alter_field;
 pub mod change_of_address;
+pub mod drop_field;
 pub mod remove_fragment;
 pub mod set_deletion_file;
 
 pub use add_data_file::AddDataFile;
 pub use add_field::AddField;
 pub use add_fragment::AddFragment;
+pub use alter_field::AlterField;
 pub use change_of_address::{ChangeOfAddress, MapLocation};
+pub use drop_field::DropField;
 pub use remove_fragment::RemoveFragment;
 pub use set_deletion_file::SetDeletionFile;
 
@@ -36,6 +40,10 @@ pub enum Action {
     ChangeOfAddress(ChangeOfAddress),
     /// A new field.
     AddField(AddField),
+    /// Another name or type of a field, or that it may be NULL.
+    AlterField(AlterField),
+    /// A field goes with its values.
+    DropField(DropField),
 }
 
 impl Action {
@@ -48,6 +56,8 @@ impl Action {
             Action::SetDeletionFile(_) => "SetDeletionFile",
             Action::ChangeOfAddress(_) => "ChangeOfAddress",
             Action::AddField(_) => "AddField",
+            Action::AlterField(_) => "AlterField",
+            Action::DropField(_) => "DropField",
         }
     }
 }
@@ -62,6 +72,8 @@ impl From<&Action> for wire::Action {
             Action::SetDeletionFile(action) => Kind::SetDeletionFile(action.into()),
             Action::ChangeOfAddress(action) => Kind::ChangeOfAddress(action.into()),
             Action::AddField(action) => Kind::AddField(action.into()),
+            Action::AlterField(action) => Kind::AlterField(action.into()),
+            Action::DropField(action) => Kind::DropField(action.into()),
         };
         wire::Action { kind: Some(kind) }
     }
@@ -76,6 +88,8 @@ impl TryFrom<wire::Action> for Action {
             Kind::AddFragment(action) => Action::AddFragment(action.into()),
             Kind::AddDataFile(action) => Action::AddDataFile(action.try_into()?),
             Kind::AddField(action) => Action::AddField(action.try_into()?),
+            Kind::AlterField(action) => Action::AlterField(action.try_into()?),
+            Kind::DropField(action) => Action::DropField(action.try_into()?),
             Kind::RemoveFragment(action) => Action::RemoveFragment(action.try_into()?),
             Kind::SetDeletionFile(action) => Action::SetDeletionFile(action.try_into()?),
             Kind::ChangeOfAddress(action) => Action::ChangeOfAddress(action.try_into()?),

@@ -79,7 +79,9 @@ impl Transaction {
             | Action::RemoveFragment(_)
             | Action::SetDeletionFile(_)
             | Action::ChangeOfAddress(_)
-            | Action::AddField(_) => None,
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_) => None,
         });
         Token(last.max().unwrap_or(0))
     }
@@ -92,7 +94,9 @@ impl Transaction {
             | Action::AddDataFile(_)
             | Action::RemoveFragment(_)
             | Action::SetDeletionFile(_)
-            | Action::ChangeOfAddress(_) => None,
+            | Action::ChangeOfAddress(_)
+            | Action::AlterField(_)
+            | Action::DropField(_) => None,
         });
         Token(last.max().unwrap_or(0))
     }

@@ -30,8 +30,21 @@ pub enum Coordinate {
     FieldData(FragmentId, FieldId),
     /// That a field exists.
     FieldDefinition(FieldId),
+    /// One side of a field.
+    FieldFacet(FieldId, Facet),
     /// A name among the parts of a field, or among the columns.
     FieldName(Option<FieldId>, String),
+}
+
+/// The sides of a field that are altered one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Facet {
+    /// Its name.
+    Name,
+    /// Its type.
+    Type,
+    /// Whether it can be NULL.
+    Nullability,
 }
 
 impl fmt::Display for Coordinate {
@@ -39,6 +52,9 @@ impl fmt::Display for Coordinate {
         match self {
             Coordinate::FieldData(fragment, field) => write!(f, "the values of field {field} in fragment {fragment}"),
             Coordinate::FieldDefinition(field) => write!(f, "the definition of field {field}"),
+            Coordinate::FieldFacet(field, Facet::Name) => write!(f, "the name of field {field}"),
+            Coordinate::FieldFacet(field, Facet::Type) => write!(f, "the type of field {field}"),
+            Coordinate::FieldFacet(field, Facet::Nullability) => write!(f, "whether field {field} can be NULL"),
             Coordinate::FieldName(None, name) => write!(f, "the column name '{name}'"),
             Coordinate::FieldName(Some(parent), name) => write!(f, "the name '{name}' in field {parent}"),
         }
@@ -87,6 +103,8 @@ impl Footprint {
             match action {
                 Action::AddDataFile(action) => action.footprint(&mut footprint),
                 Action::AddField(action) => action.footprint(&mut footprint),
+                Action::AlterField(action) => action.footprint(&mut footprint),
+                Action::DropField(action) => action.footprint(&mut footprint),
                 // Rows are compared by following them, not by coordinates.
                 Action::AddFragment(_) | Action::RemoveFragment(_) | Action::SetDeletionFile(_) | Action::ChangeOfAddress(_) => {}
             }

@@ -48,6 +48,13 @@ pub struct Collision {
     pub statement: String,
 }
 
+impl Collision {
+    /// A collision with something that landed by `version`, without a transaction to name.
+    pub fn unnamed(coordinate: String, version: u64) -> Self {
+        Collision { coordinate, rows: vec![], version, transaction: String::new(), statement: String::new() }
+    }
+}
+
 /// The coordinate of a collision, and rows of it.
 type Found = (String, Vec<RowAddress>);
 
@@ -134,7 +141,7 @@ impl Rebase {
                         removed.insert(remove.fragment);
                     }
                     Action::AddDataFile(add) => this.columns.extend(add.fragment.committed()),
-                    Action::AddFragment(_) | Action::AddField(_) => {}
+                    Action::AddFragment(_) | Action::AddField(_) | Action::AlterField(_) | Action::DropField(_) => {}
                 }
             }
         }
@@ -156,7 +163,11 @@ impl Rebase {
                     Action::RemoveFragment(remove) => (remove.fragment, false),
                     Action::AddDataFile(add) => (add.fragment, true),
                     // What a change of address moves is removed as well.
-                    Action::ChangeOfAddress(_) | Action::AddFragment(_) | Action::AddField(_) => continue,
+                    Action::ChangeOfAddress(_)
+                    | Action::AddFragment(_)
+                    | Action::AddField(_)
+                    | Action::AlterField(_)
+                    | Action::DropField(_) => continue,
                 };
                 if let Some(group) = self.targets.get(&fragment).and_then(|at| self.groups.get_mut(*at)) {
                     group.built_upon |= !own_file || step != group.step;
@@ -184,7 +195,9 @@ impl Rebase {
                 | Action::AddDataFile(_)
                 | Action::RemoveFragment(_)
                 | Action::SetDeletionFile(_)
-                | Action::AddField(_) => {}
+                | Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_) => {}
             }
         }
         needed
@@ -219,7 +232,9 @@ impl Rebase {
                 | Action::AddDataFile(_)
                 | Action::RemoveFragment(_)
                 | Action::SetDeletionFile(_)
-                | Action::AddField(_) => None,
+                | Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_) => None,
             })
             .flatten()
             .collect();
@@ -228,7 +243,7 @@ impl Rebase {
         let mut maps = maps.iter();
         for action in landed.transaction.actions() {
             match action {
-                Action::AddFragment(_) | Action::AddField(_) => {}
+                Action::AddFragment(_) | Action::AddField(_) | Action::AlterField(_) | Action::DropField(_) => {}
                 Action::AddDataFile(add) => {
                     if let Ref::Committed(fragment) = add.fragment {
                         self.column_changed(fragment)?;
@@ -383,7 +398,9 @@ fn added_rows(transaction: &Transaction) -> BTreeMap<FragmentRef, u32> {
         | Action::RemoveFragment(_)
         | Action::SetDeletionFile(_)
         | Action::ChangeOfAddress(_)
-        | Action::AddField(_) => None,
+        | Action::AddField(_)
+        | Action::AlterField(_)
+        | Action::DropField(_) => None,
     });
     added.collect()
 }
@@ -415,7 +432,7 @@ fn unusable(reason: &str) -> Found {
 
 /// What does not add up is a collision: the statement runs again on the newest version.
 fn broken(reason: &str) -> Collision {
-    Collision { coordinate: reason.to_owned(), rows: vec![], version: 0, transaction: String::new(), statement: String::new() }
+    Collision::unnamed(reason.to_owned(), 0)
 }
 
 #[cfg(test)]

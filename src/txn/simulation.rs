@@ -487,7 +487,7 @@ fn reach(transaction: &Transaction, effects: &[Effect]) -> Reach {
             Action::AddField(add) => {
                 reach.columns.insert(add.name.clone());
             }
-            Action::AddFragment(_) | Action::AddDataFile(_) => {}
+            Action::AddFragment(_) | Action::AddDataFile(_) | Action::AlterField(_) | Action::DropField(_) => {}
         }
     }
     for action in transaction.actions() {

@@ -229,6 +229,11 @@ fn check(committed: &CommittedTransaction) -> Result<(), String> {
                 action.parent.map_or(Ok(()), |parent| fields.used(parent))?;
                 fields.bind(action.token)?;
             }
+            Action::AlterField(action) => {
+                fields.used(action.field)?;
+                action.parent.map_or(Ok(()), |parent| fields.used(parent))?;
+            }
+            Action::DropField(action) => fields.used(action.field)?,
             Action::RemoveFragment(action) => fragments.used(action.fragment)?,
             Action::SetDeletionFile(action) => fragments.used(action.fragment)?,
             Action::ChangeOfAddress(action) => {

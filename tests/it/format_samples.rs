@@ -10,7 +10,9 @@ use amend::table::fragment::{BlockChecksums, DataFile, FileColumn, Fragment};
 use amend::table::row_address::FragmentId;
 use amend::table::schema::{Field, FieldId, FieldType, TableSchema};
 use amend::table::stats::{ColumnStats, StatValue};
-use amend::txn::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use amend::txn::action::{
+    Action, AddDataFile, AddField, AddFragment, AlterField, ChangeOfAddress, DropField, MapLocation, RemoveFragment, SetDeletionFile,
+};
 use amend::txn::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
 use amend::txn::refs::{Minted, Ref, Token};
 use arrow_schema::{DataType, TimeUnit};
@@ -144,6 +146,14 @@ fn update() -> CommittedTransaction {
         actions: vec![
             add_field(0, None, "place", FieldType::Struct),
             add_field(1, Some(Ref::Local(Token(0))), "lat", FieldType::Leaf(DataType::Float64)),
+            Action::AlterField(AlterField {
+                field: Ref::Local(Token(1)),
+                parent: Some(Ref::Local(Token(0))),
+                name: Some("latitude".into()),
+                field_type: Some(FieldType::Leaf(DataType::Float64)),
+                nullable: Some(true),
+            }),
+            Action::DropField(DropField { field: Ref::Committed(FieldId(11)) }),
         ],
         counts: RowCounts::default(),
     };

@@ -3,7 +3,9 @@ use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
 use crate::table::schema::FieldType;
 use crate::table::stats::ColumnStats;
-use crate::txn::action::{AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use crate::txn::action::{
+    AddDataFile, AddField, AddFragment, AlterField, ChangeOfAddress, DropField, MapLocation, RemoveFragment, SetDeletionFile,
+};
 use crate::txn::composite::{Step, TransactionId};
 use arrow_schema::DataType;
 use bytes::Bytes;
@@ -263,4 +265,72 @@ fn ids_end() {
     table.counters.field = FieldId(i32::MAX);
     let full = apply(&table, &transaction(vec![add_field(0, None, "c", LEAF)]), 2).unwrap_err();
     assert_eq!(full.to_string(), "no field ids are left");
+}
+
+fn alter(field: FieldRef) -> AlterField {
+    AlterField { field, parent: None, name: None, field_type: None, nullable: None }
+}
+
+/// The schema as name, type and whether it can be NULL.
+fn columns(snapshot: &Snapshot) -> Vec<(i32, &str, bool)> {
+    snapshot.schema.fields().iter().map(|field| (field.id.0, field.name.as_str(), field.nullable)).collect()
+}
+
+#[test]
+fn a_field_gets_another_name_and_type_and_may_be_null() {
+    let wide = Some(FieldType::Leaf(DataType::Int64));
+    let (after, _) = after(vec![
+        add_field(0, None, "s", FieldType::Struct),
+        add_field(1, Some(own_field(0)), "part", LEAF),
+        Action::AlterField(AlterField { name: Some("z".into()), field_type: wide.clone(), ..alter(field(1)) }),
+        Action::AlterField(AlterField { parent: Some(own_field(0)), name: Some("z".into()), ..alter(own_field(1)) }),
+    ]);
+    assert_eq!(columns(&after), [(1, "z", true), (2, "b", true), (3, "s", true), (4, "z", true)]);
+    assert_eq!(after.schema.field(FieldId(1)).map(|field| &field.field_type), wide.as_ref());
+    for (action, needle) in [
+        (AlterField { name: Some("x".into()), ..alter(field(99)) }, "no field 99"),
+        (AlterField { name: Some("x".into()), parent: Some(field(2)), ..alter(field(1)) }, "part of another field"),
+        (AlterField { field_type: Some(FieldType::Leaf(DataType::Int16)), ..alter(field(1)) }, "not every value of field 1 ('a')"),
+        (AlterField { field_type: Some(FieldType::Struct), ..alter(field(1)) }, "not every value of field 1 ('a')"),
+        (AlterField { nullable: Some(false), ..alter(field(1)) }, "may hold NULLs"),
+        (AlterField { name: Some("b".into()), ..alter(field(1)) }, "share the name 'b'"),
+    ] {
+        let reason = refusal(vec![Action::AlterField(action)]);
+        assert!(reason.contains(needle), "{reason}");
+    }
+}
+
+#[test]
+fn a_dropped_field_takes_its_parts_and_its_columns_along() {
+    let (before, _) = after(vec![
+        add_field(0, None, "s", FieldType::Struct),
+        add_field(1, Some(own_field(0)), "part", LEAF),
+        add_fragment(0, 5),
+        add_file(own(0), &[5], &[field(1), own_field(0)]),
+        add_file(own(0), &[5], &[own_field(1)]),
+    ]);
+    let dropped = before.schema.fields().iter().find(|field| field.name == "s").unwrap().id;
+    let id = before.fragments.iter().last().unwrap().id;
+    let step = |action| Step { actions: vec![action], ..Step::default() };
+    let of = |steps| Transaction { id: TransactionId(2), read_version: before.version, steps };
+    let (after, _) = apply(&before, &of(vec![step(Action::DropField(DropField { field: Ref::Committed(dropped) }))]), 9).unwrap();
+    let fragment = after.fragments.get(id).unwrap();
+    let slots: Vec<Vec<Option<i32>>> =
+        fragment.files.iter().map(|file| file.columns.iter().map(|column| column.field.map(|field| field.0)).collect()).collect();
+    assert_eq!((slots, fragment.updated_at, fragment.physical_rows), (vec![vec![Some(1), None]], 9, 5));
+    assert!(columns(&after).iter().all(|(_, name, _)| *name != "s" && *name != "part"));
+    assert_eq!(after.counters.field, before.counters.field);
+
+    let again = vec![step(Action::DropField(DropField { field: Ref::Committed(dropped) })), step(add_field(0, None, "s", LEAF))];
+    let (after, minted) = apply(&before, &of(again), 9).unwrap();
+    assert_eq!(minted.fields[&Token(0)], before.counters.field);
+    assert!(after.schema.column("s").is_some_and(|column| column.id == before.counters.field));
+    let (after, _) = apply(&before, &of(vec![step(Action::DropField(DropField { field: field(1) }))]), 9).unwrap();
+    assert_eq!(after.fragments.get(id).unwrap().files.len(), 2);
+
+    // The rows of a fragment stay, and with them a file to count them in.
+    let all = [1, dropped.0].map(|id| step(Action::DropField(DropField { field: field(id) }))).to_vec();
+    let (after, _) = apply(&before, &of(all), 9).unwrap();
+    let fragment = after.fragments.get(id).unwrap();
+    assert_eq!((fragment.files.len(), fragment.live_rows()), (1, 5));
 }

@@ -7,7 +7,9 @@ use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{BaseId, BlockChecksums, DataFile, FileColumn};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use crate::table::stats::{ColumnStats, StatValue};
-use crate::txn::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use crate::txn::action::{
+    Action, AddDataFile, AddField, AddFragment, AlterField, ChangeOfAddress, DropField, MapLocation, RemoveFragment, SetDeletionFile,
+};
 use crate::txn::composite::{CommitFacts, RowCounts, Step, Transaction};
 use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, TimeUnit};
@@ -124,7 +126,7 @@ fn fragment() -> impl Strategy<Value = Fragment> {
 type Seed = (u8, u32, bool, Vec<u32>, DataFile, DataType);
 
 fn transaction() -> impl Strategy<Value = CommittedTransaction> {
-    let seed = (0..6u8, any::<u32>(), any::<bool>(), vec(0..200_000u32, 0..40), data_file(50), data_type());
+    let seed = (0..8u8, any::<u32>(), any::<bool>(), vec(0..200_000u32, 0..40), data_file(50), data_type());
     let counts = any::<(u32, u32, u32, u32)>().prop_map(|(inserted, updated, deleted, moved)| RowCounts {
         inserted: inserted.into(),
         updated: updated.into(),
@@ -177,6 +179,14 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
                 metadata: BTreeMap::from([("k".into(), number.to_string())]),
             })
         }
+        6 => Action::AlterField(AlterField {
+            field: pick_field(number),
+            parent: flag.then(|| pick_field(number)),
+            name: flag.then(|| format!("f{number}")),
+            field_type: (number % 3 == 0).then_some(FieldType::Leaf(DataType::Int64)),
+            nullable: (number % 3 == 1).then_some(flag),
+        }),
+        7 => Action::DropField(DropField { field: pick_field(number) }),
         3 => Action::RemoveFragment(RemoveFragment { fragment: pick(number), data_change: flag }),
         4 => {
             let vector: RoaringBitmap = rows.iter().copied().chain(50..50 + number % 5000).collect();

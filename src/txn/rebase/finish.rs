@@ -50,7 +50,12 @@ impl Rebase {
                     Action::AddFragment(add) if self.is_dropped_target(Ref::Local(add.token)) => {}
                     Action::AddDataFile(add) if self.is_dropped_target(add.fragment) || gone(add.fragment) => {}
                     Action::RemoveFragment(remove) if self.is_dropped_source(remove.fragment) || gone(remove.fragment) => {}
-                    Action::AddFragment(_) | Action::AddDataFile(_) | Action::AddField(_) | Action::RemoveFragment(_) => {
+                    Action::AddFragment(_)
+                    | Action::AddDataFile(_)
+                    | Action::AddField(_)
+                    | Action::AlterField(_)
+                    | Action::DropField(_)
+                    | Action::RemoveFragment(_) => {
                         actions.push(action.clone());
                     }
                     Action::ChangeOfAddress(_) => {
@@ -127,7 +132,12 @@ impl Rebase {
                     Action::AddDataFile(add) if self.target_group(add.fragment).is_some_and(|group| group.step != step) => {
                         (add.fragment, None)
                     }
-                    Action::RemoveFragment(_) | Action::AddDataFile(_) | Action::AddFragment(_) | Action::AddField(_) => continue,
+                    Action::RemoveFragment(_)
+                    | Action::AddDataFile(_)
+                    | Action::AddFragment(_)
+                    | Action::AddField(_)
+                    | Action::AlterField(_)
+                    | Action::DropField(_) => continue,
                 };
                 let Some(theirs) = pending.get(&fragment).filter(|_| fragment.committed().is_none()) else { continue };
                 let collide = ours.map_or_else(|| theirs.replaced.clone(), |ours| ours.collision(theirs));

@@ -25,7 +25,9 @@ pub fn vectors_needed(rebased: &Rebased) -> VectorsNeeded {
             | Action::AddDataFile(_)
             | Action::RemoveFragment(_)
             | Action::ChangeOfAddress(_)
-            | Action::AddField(_) => {}
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_) => {}
         }
     }
     needed
@@ -56,7 +58,12 @@ pub fn settle(rebased: Rebased, present: BTreeMap<FragmentId, RoaringBitmap>) ->
                 Action::AddFragment(add) => {
                     added.insert(Ref::Local(add.token));
                 }
-                Action::AddDataFile(_) | Action::RemoveFragment(_) | Action::ChangeOfAddress(_) | Action::AddField(_) => {}
+                Action::AddDataFile(_)
+                | Action::RemoveFragment(_)
+                | Action::ChangeOfAddress(_)
+                | Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_) => {}
             }
         }
         // Targets of a rewrite begin their life with what others deleted while it ran.
