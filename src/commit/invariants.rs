@@ -57,6 +57,12 @@ fn counters(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> R
     if to.fragment < from.fragment || to.field < from.field {
         return Err(format!("fragment counter {} -> {}, field counter {} -> {}", from.fragment, to.fragment, from.field, to.field));
     }
+    if to.base < from.base
+        || after.bases.keys().any(|id| *id >= to.base)
+        || !before.bases.iter().all(|(id, base)| after.bases.get(id) == Some(base))
+    {
+        return Err(format!("base counter {} -> {}, bases {:?} -> {:?}", from.base.0, to.base.0, before.bases, after.bases));
+    }
     for id in touched(before, after, transaction) {
         let Some(fragment) = after.fragments.get(id) else { continue };
         if id >= to.fragment {
@@ -106,16 +112,28 @@ fn live_rows(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> 
                 let (all, live) = rows.entry(id).or_insert_with(|| rows_before(before, id));
                 *live = all.saturating_sub(set.vector.as_ref().map_or(0, DeletionFile::cardinality));
             }
-            Action::RemoveFragment(remove) if remove.data_change => {
+            Action::RemoveFragment(remove) => {
                 let Some(id) = resolve(&minted, remove.fragment) else { continue };
-                deleted += i128::from(rows.get(&id).copied().unwrap_or_else(|| rows_before(before, id)).1);
+                let (_, live) = rows.insert(id, (0, 0)).unwrap_or_else(|| rows_before(before, id));
+                deleted += if remove.data_change { i128::from(live) } else { 0 };
             }
-            Action::RemoveFragment(_)
-            | Action::AddDataFile(_)
+            Action::ResetTable(_) => {
+                let all: BTreeSet<FragmentId> = before.fragments.iter().map(|fragment| fragment.id).chain(rows.keys().copied()).collect();
+                for id in all {
+                    let (_, live) = rows.insert(id, (0, 0)).unwrap_or_else(|| rows_before(before, id));
+                    deleted += i128::from(live);
+                }
+            }
+            Action::AddDataFile(_)
             | Action::ChangeOfAddress(_)
             | Action::AddField(_)
             | Action::AlterField(_)
-            | Action::DropField(_) => {}
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => {}
         }
     }
     let ids = touched(before, after, transaction);
@@ -221,19 +239,32 @@ fn rows_before(before: &Snapshot, id: FragmentId) -> (u32, u32) {
     before.fragments.get(id).map_or((0, 0), |fragment| (fragment.physical_rows, fragment.live_rows()))
 }
 
-/// The ids of the fragments that the transaction adds: the next ones, in the order of its actions.
+/// The ids of the fragments that the transaction adds: the next ones that are not reserved, in the order of its actions.
 fn minted(before: &Snapshot, transaction: &Transaction) -> BTreeMap<Token, FragmentId> {
-    let tokens = transaction.actions().filter_map(|action| match action {
-        Action::AddFragment(add) => Some(add.token),
-        Action::AddDataFile(_)
-        | Action::RemoveFragment(_)
-        | Action::SetDeletionFile(_)
-        | Action::ChangeOfAddress(_)
-        | Action::AddField(_)
-        | Action::AlterField(_)
-        | Action::DropField(_) => None,
-    });
-    tokens.zip(before.counters.fragment.0..).map(|(token, id)| (token, FragmentId(id))).collect()
+    let mut minted = BTreeMap::new();
+    let mut next = before.counters.fragment.0;
+    for action in transaction.actions() {
+        match action {
+            Action::AddFragment(add) => {
+                minted.insert(add.token, FragmentId(next));
+                next = next.saturating_add(1);
+            }
+            Action::ReserveFragmentIds(reserve) => next = next.saturating_add(reserve.count),
+            Action::AddDataFile(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::ChangeOfAddress(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => {}
+        }
+    }
+    minted
 }
 
 fn resolve(minted: &BTreeMap<Token, FragmentId>, fragment: FragmentRef) -> Option<FragmentId> {
@@ -252,7 +283,15 @@ fn touched(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> BT
         Action::RemoveFragment(remove) => vec![remove.fragment],
         Action::SetDeletionFile(set) => vec![set.fragment],
         Action::ChangeOfAddress(change) => change.sources.iter().chain(&change.targets).copied().collect(),
-        Action::AddField(_) | Action::AlterField(_) | Action::DropField(_) => vec![],
+        Action::TombstoneFieldData(tombstone) => vec![tombstone.fragment],
+        Action::ResetTable(_) => before.fragments.iter().map(|fragment| Ref::Committed(fragment.id)).collect(),
+        Action::AddField(_)
+        | Action::AlterField(_)
+        | Action::DropField(_)
+        | Action::ConfigUpdate(_)
+        | Action::ReserveFragmentIds(_)
+        | Action::AddBase(_)
+        | Action::AssertUniqueKeys(_) => vec![],
     });
     let mut touched: BTreeSet<FragmentId> = named.filter_map(|fragment| resolve(&minted, fragment)).collect();
     let (old, new) = (before.fragments.tail(), after.fragments.tail());

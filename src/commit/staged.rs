@@ -43,7 +43,13 @@ pub fn objects<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<ObjectName>
         | Action::SetDeletionFile(_)
         | Action::AddField(_)
         | Action::AlterField(_)
-        | Action::DropField(_) => None,
+        | Action::DropField(_)
+        | Action::TombstoneFieldData(_)
+        | Action::ConfigUpdate(_)
+        | Action::ReserveFragmentIds(_)
+        | Action::ResetTable(_)
+        | Action::AddBase(_)
+        | Action::AssertUniqueKeys(_) => None,
     };
     actions.filter_map(path).filter_map(|path| ObjectName::parse(path).ok()).collect()
 }

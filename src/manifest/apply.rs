@@ -6,14 +6,15 @@
 //!
 //! Always holds: an action that names what does not exist is an error; the snapshot that was given is not changed.
 
+use super::fragments::FragmentSet;
 use super::snapshot::Snapshot;
-use crate::table::fragment::Fragment;
+use crate::table::fragment::{Base, BaseId, Fragment};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::Action;
 use crate::txn::composite::Transaction;
 use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Why a transaction cannot be applied to a snapshot.
@@ -52,6 +53,12 @@ pub fn apply(snapshot: &Snapshot, transaction: &Transaction, version: u64) -> Re
             Action::AddField(action) => action.apply(&mut to)?,
             Action::AlterField(action) => action.apply(&mut to)?,
             Action::DropField(action) => action.apply(&mut to)?,
+            Action::TombstoneFieldData(action) => action.apply(&mut to)?,
+            Action::ConfigUpdate(action) => action.apply(&mut to)?,
+            Action::ReserveFragmentIds(action) => action.apply(&mut to)?,
+            Action::ResetTable(action) => action.apply(&mut to)?,
+            Action::AddBase(action) => action.apply(&mut to)?,
+            Action::AssertUniqueKeys(action) => action.apply(&mut to)?,
         }
     }
     to.finish()
@@ -85,6 +92,42 @@ impl Applying {
         }
         self.snapshot.counters.field = FieldId(next);
         Ok(id)
+    }
+
+    /// Takes the next fragment ids out of use.
+    pub(crate) fn reserve_fragments(&mut self, count: u32) -> Result<(), ApplyError> {
+        let next = self.snapshot.counters.fragment.0.checked_add(count).filter(|next| FragmentId(*next) <= FragmentId::MAX);
+        self.snapshot.counters.fragment = FragmentId(next.ok_or_else(|| ApplyError::new("no fragment ids are left"))?);
+        Ok(())
+    }
+
+    /// Adds a base and gives its id to a token.
+    pub(crate) fn add_base(&mut self, token: Token, base: Base) -> Result<(), ApplyError> {
+        let twice = |other: &&Base| other.location == base.location || other.name.is_some() && other.name == base.name;
+        if let Some(other) = self.snapshot.bases.values().find(twice) {
+            let Base { name, location } = other;
+            return Err(ApplyError::new(format!("a base shares its name or location with '{location}' ({name:?})")));
+        }
+        let id = self.snapshot.counters.base;
+        let next = id.0.checked_add(1).ok_or_else(|| ApplyError::new("no base ids are left"))?;
+        if self.minted.bases.insert(token, id).is_some() {
+            return Err(ApplyError::new(format!("base token {} is bound twice", token.0)));
+        }
+        self.snapshot.counters.base = BaseId(next);
+        self.snapshot.bases.insert(id, base);
+        Ok(())
+    }
+
+    /// The settings by name.
+    pub(crate) fn config(&mut self) -> &mut BTreeMap<String, String> {
+        &mut self.snapshot.config
+    }
+
+    /// Removes all fields and fragments.
+    pub(crate) fn reset(&mut self) {
+        self.fields = Some(Vec::new());
+        self.changed.clear();
+        self.snapshot.fragments = FragmentSet::default();
     }
 
     /// The fragment as it is by now.

@@ -87,6 +87,7 @@ impl Target {
         let fragments: BTreeMap<FragmentId, Token> = self.minted.fragments.iter().map(|(token, id)| (*id, *token)).collect();
         let fields: BTreeMap<FieldId, Token> = self.minted.fields.iter().map(|(token, id)| (*id, *token)).collect();
         let (next_fragment, next_field) = (self.transaction.next_fragment_token().0, self.transaction.next_field_token().0);
+        let next_base = self.transaction.next_base_token().0;
         let fragment = |reference: &mut FragmentRef| {
             *reference = match *reference {
                 Ref::Local(token) => Ref::Local(Token(token.0 + next_fragment)),
@@ -118,6 +119,13 @@ impl Target {
                     alter.parent.as_mut().into_iter().for_each(field);
                 }
                 Action::DropField(drop) => field(&mut drop.field),
+                Action::TombstoneFieldData(tombstone) => {
+                    fragment(&mut tombstone.fragment);
+                    tombstone.fields.iter_mut().for_each(field);
+                }
+                Action::AssertUniqueKeys(assert) => assert.fields.iter_mut().for_each(field),
+                Action::AddBase(add) => add.token = Token(add.token.0 + next_base),
+                Action::ConfigUpdate(_) | Action::ReserveFragmentIds(_) | Action::ResetTable(_) => {}
             }
         }
         step

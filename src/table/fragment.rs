@@ -14,6 +14,15 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BaseId(pub u32);
 
+/// A location outside the table folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// Its name, if it has one; unique in the table.
+    pub name: Option<String>,
+    /// Where it is; unique in the table.
+    pub location: String,
+}
+
 /// A set of rows with addresses `(id, 0 .. physical_rows)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fragment {

@@ -85,7 +85,7 @@ pub struct Rebase {
     targets: BTreeMap<FragmentRef, usize>,
     /// Fragments that we remove without moving their rows.
     removals: BTreeSet<FragmentId>,
-    /// Fragments of others to which we add columns.
+    /// Fragments of others whose columns we change.
     columns: BTreeSet<FragmentId>,
     /// Rows that others deleted in fragments that we move, by their addresses before the move.
     foreign: BTreeMap<FragmentId, RoaringBitmap>,
@@ -141,7 +141,16 @@ impl Rebase {
                         removed.insert(remove.fragment);
                     }
                     Action::AddDataFile(add) => this.columns.extend(add.fragment.committed()),
-                    Action::AddFragment(_) | Action::AddField(_) | Action::AlterField(_) | Action::DropField(_) => {}
+                    Action::TombstoneFieldData(tombstone) => this.columns.extend(tombstone.fragment.committed()),
+                    Action::AddFragment(_)
+                    | Action::AddField(_)
+                    | Action::AlterField(_)
+                    | Action::DropField(_)
+                    | Action::ConfigUpdate(_)
+                    | Action::ReserveFragmentIds(_)
+                    | Action::ResetTable(_)
+                    | Action::AddBase(_)
+                    | Action::AssertUniqueKeys(_) => {}
                 }
             }
         }
@@ -162,12 +171,18 @@ impl Rebase {
                     Action::SetDeletionFile(set) => (set.fragment, false),
                     Action::RemoveFragment(remove) => (remove.fragment, false),
                     Action::AddDataFile(add) => (add.fragment, true),
+                    Action::TombstoneFieldData(tombstone) => (tombstone.fragment, false),
                     // What a change of address moves is removed as well.
                     Action::ChangeOfAddress(_)
                     | Action::AddFragment(_)
                     | Action::AddField(_)
                     | Action::AlterField(_)
-                    | Action::DropField(_) => continue,
+                    | Action::DropField(_)
+                    | Action::ConfigUpdate(_)
+                    | Action::ReserveFragmentIds(_)
+                    | Action::ResetTable(_)
+                    | Action::AddBase(_)
+                    | Action::AssertUniqueKeys(_) => continue,
                 };
                 if let Some(group) = self.targets.get(&fragment).and_then(|at| self.groups.get_mut(*at)) {
                     group.built_upon |= !own_file || step != group.step;
@@ -194,10 +209,16 @@ impl Rebase {
                 Action::AddFragment(_)
                 | Action::AddDataFile(_)
                 | Action::RemoveFragment(_)
+                | Action::TombstoneFieldData(_)
                 | Action::SetDeletionFile(_)
                 | Action::AddField(_)
                 | Action::AlterField(_)
-                | Action::DropField(_) => {}
+                | Action::DropField(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => {}
             }
         }
         needed
@@ -231,10 +252,16 @@ impl Rebase {
                 Action::AddFragment(_)
                 | Action::AddDataFile(_)
                 | Action::RemoveFragment(_)
+                | Action::TombstoneFieldData(_)
                 | Action::SetDeletionFile(_)
                 | Action::AddField(_)
                 | Action::AlterField(_)
-                | Action::DropField(_) => None,
+                | Action::DropField(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => None,
             })
             .flatten()
             .collect();
@@ -243,9 +270,22 @@ impl Rebase {
         let mut maps = maps.iter();
         for action in landed.transaction.actions() {
             match action {
-                Action::AddFragment(_) | Action::AddField(_) | Action::AlterField(_) | Action::DropField(_) => {}
+                Action::AddFragment(_)
+                | Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => {}
                 Action::AddDataFile(add) => {
                     if let Ref::Committed(fragment) = add.fragment {
+                        self.column_changed(fragment)?;
+                    }
+                }
+                Action::TombstoneFieldData(tombstone) => {
+                    if let Ref::Committed(fragment) = tombstone.fragment {
                         self.column_changed(fragment)?;
                     }
                 }
@@ -396,11 +436,17 @@ fn added_rows(transaction: &Transaction) -> BTreeMap<FragmentRef, u32> {
         Action::AddFragment(add) => Some((Ref::Local(add.token), add.physical_rows)),
         Action::AddDataFile(_)
         | Action::RemoveFragment(_)
+        | Action::TombstoneFieldData(_)
         | Action::SetDeletionFile(_)
         | Action::ChangeOfAddress(_)
         | Action::AddField(_)
         | Action::AlterField(_)
-        | Action::DropField(_) => None,
+        | Action::DropField(_)
+        | Action::ConfigUpdate(_)
+        | Action::ReserveFragmentIds(_)
+        | Action::ResetTable(_)
+        | Action::AddBase(_)
+        | Action::AssertUniqueKeys(_) => None,
     });
     added.collect()
 }

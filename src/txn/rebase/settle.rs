@@ -27,7 +27,13 @@ pub fn vectors_needed(rebased: &Rebased) -> VectorsNeeded {
             | Action::ChangeOfAddress(_)
             | Action::AddField(_)
             | Action::AlterField(_)
-            | Action::DropField(_) => {}
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => {}
         }
     }
     needed
@@ -63,7 +69,13 @@ pub fn settle(rebased: Rebased, present: BTreeMap<FragmentId, RoaringBitmap>) ->
                 | Action::ChangeOfAddress(_)
                 | Action::AddField(_)
                 | Action::AlterField(_)
-                | Action::DropField(_) => {}
+                | Action::DropField(_)
+                | Action::TombstoneFieldData(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => {}
             }
         }
         // Targets of a rewrite begin their life with what others deleted while it ran.
