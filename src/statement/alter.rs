@@ -5,27 +5,59 @@
 //! column may be dropped and another added under its name.
 
 use super::create;
-use super::parse::fold;
+use super::parse::{UnsetProperties, fold, plain_name};
 use crate::error::{Error, Result, nearest_name};
 use crate::manifest::version::Version;
 use crate::scan::address;
 use crate::table::schema::{Field, FieldId, TableSchema};
-use crate::txn::action::{Action, AddField, AlterField, DropField};
+use crate::txn::action::{Action, AddField, AlterField, ConfigUpdate, DropField};
 use crate::txn::composite::Step;
 use crate::txn::refs::{FieldRef, Ref, Token};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, Statement};
+use datafusion::sql::sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Expr, Ident, SqlOption, Statement, Value,
+};
+use std::collections::BTreeMap;
+
+/// What is altered.
+#[derive(Debug, Clone, Copy)]
+pub enum Alteration<'a> {
+    /// As DataFusion parses it.
+    Operations(&'a AlterTable),
+    /// Properties go.
+    Unset(&'a UnsetProperties),
+}
+
+impl Alteration<'_> {
+    /// The table.
+    pub fn table(&self) -> Result<String> {
+        match self {
+            Alteration::Operations(alter) => plain_name(&alter.name),
+            Alteration::Unset(unset) => Ok(unset.table.clone()),
+        }
+    }
+
+    /// Whether it is no error that there is no such table.
+    pub fn if_exists(&self) -> bool {
+        match self {
+            Alteration::Operations(alter) => alter.if_exists,
+            Alteration::Unset(unset) => unset.if_exists,
+        }
+    }
+}
 
 /// Refuses a statement that cannot be run, whatever the table.
-pub fn check(alter: &AlterTable) -> Result<()> {
+pub fn check(alteration: Alteration<'_>) -> Result<()> {
+    let Alteration::Operations(alter) = alteration else { return Ok(()) };
     for operation in &alter.operations {
         let instead = match operation {
             AlterTableOperation::AddColumn { column_position: None, .. }
             | AlterTableOperation::DropColumn { .. }
             | AlterTableOperation::RenameColumn { .. }
+            | AlterTableOperation::SetTblProperties { .. }
             | AlterTableOperation::AlterColumn { op: AlterColumnOperation::DropNotNull, .. } => continue,
             AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetNotNull, .. } => Some("a new table can have NOT NULL columns"),
             AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetDataType { .. }, .. } => {
@@ -39,10 +71,17 @@ pub fn check(alter: &AlterTable) -> Result<()> {
 }
 
 /// The step that alters the table as it is in `base`.
-pub async fn step(state: &SessionState, table: &str, base: &Version, alter: &AlterTable, statement: &str) -> Result<Step> {
-    check(alter)?;
+pub async fn step(state: &SessionState, table: &str, base: &Version, alteration: Alteration<'_>, statement: &str) -> Result<Step> {
+    check(alteration)?;
     let mut altering = Altering::new(table, &base.snapshot.schema);
-    for operation in &alter.operations {
+    let operations = match alteration {
+        Alteration::Operations(alter) => alter.operations.as_slice(),
+        Alteration::Unset(unset) => {
+            altering.configure(unset.keys.iter().map(|key| (key.clone(), None)).collect());
+            &[]
+        }
+    };
+    for operation in operations {
         match operation {
             AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
                 altering.add(&arrow_field(state, table, column_def).await?, *if_not_exists)?;
@@ -51,6 +90,9 @@ pub async fn step(state: &SessionState, table: &str, base: &Version, alter: &Alt
                 column_names.iter().try_for_each(|name| altering.drop(name, *if_exists))?;
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => altering.rename(old_column_name, new_column_name)?,
+            AlterTableOperation::SetTblProperties { table_properties } => {
+                altering.configure(table_properties.iter().map(|option| property(table, option)).collect::<Result<_>>()?);
+            }
             AlterTableOperation::AlterColumn { column_name, .. } => altering.drop_not_null(column_name)?,
             other => return Err(Error::unsupported(format!("ALTER TABLE .. {other}"), None)),
         }
@@ -143,6 +185,10 @@ impl<'a> Altering<'a> {
         Ok(())
     }
 
+    fn configure(&mut self, entries: BTreeMap<String, Option<String>>) {
+        self.actions.push(Action::ConfigUpdate(ConfigUpdate { entries, replace: false }));
+    }
+
     fn drop_not_null(&mut self, name: &Ident) -> Result<()> {
         let column = self.column(name)?;
         if column.nullable {
@@ -153,6 +199,19 @@ impl<'a> Altering<'a> {
         self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(true) }));
         Ok(())
     }
+}
+
+/// A property and its value: a text or a number.
+fn property(table: &str, option: &SqlOption) -> Result<(String, Option<String>)> {
+    let wrong = || Error::invalid(format!("table '{table}': properties are written as ('name' = 'value', ..), not {option}"));
+    let SqlOption::KeyValue { key, value: Expr::Value(value) } = option else { return Err(wrong()) };
+    let value = match &value.value {
+        Value::SingleQuotedString(text) => text.clone(),
+        Value::Number(number, _) => number.clone(),
+        Value::Boolean(flag) => flag.to_string(),
+        _ => return Err(wrong()),
+    };
+    Ok((key.value.clone(), Some(value)))
 }
 
 fn add_field(field: &Field, token: impl Fn(FieldId) -> Token) -> AddField {
