@@ -201,16 +201,16 @@ impl<'a> Attempts<'a> {
         let before = &newest.snapshot;
         let number = before.version + 1;
         let broken = |reason: String| Error::internal(format!("table '{}', version {number}: {reason}", self.log.table()));
-        let (mut after, minted) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
+        let (mut after, minted) = match apply(before, &transaction, number) {
+            Ok(applied) => applied,
+            // What no coordinate names, as a part of a field that went with its parent: it reads anew.
+            Err(error) if facts.rebased_over > 0 => return Err(self.conflict(Collision::unnamed(error.to_string(), before.version))),
+            Err(error) => return Err(broken(error.to_string())),
+        };
         if self.staged.field_ids.iter().any(|(token, id)| minted.fields.get(token) != Some(id)) {
             // Files name their columns by id, and others were given the ids that these count on.
-            return Err(self.conflict(Collision {
-                coordinate: "the ids of the columns that both added".to_owned(),
-                rows: vec![],
-                version: before.version,
-                transaction: String::new(),
-                statement: "ALTER TABLE".to_owned(),
-            }));
+            let coordinate = "the ids of the columns that both added".to_owned();
+            return Err(self.conflict(Collision::unnamed(coordinate, before.version)));
         }
         if place::place_vectors(store, &mut transaction, &after, &minted, placed).await? {
             (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;

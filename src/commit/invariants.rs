@@ -29,6 +29,7 @@ pub const INVARIANTS: &[(&str, Invariant)] = &[
     ("the low-water mark never falls", low_water_mark),
     ("live rows = before + added - deleted", live_rows),
     ("a field has one live column in a fragment", one_backing),
+    ("columns are of fields that exist", columns_of_fields),
     ("a data file has a length, checksums and rows that fit", data_files),
     ("a deletion vector lies within its fragment and holds what was deleted", deletion_vectors),
     ("a fragment has live rows", no_empty_fragments),
@@ -55,6 +56,12 @@ fn counters(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> R
     let (from, to) = (before.counters, after.counters);
     if to.fragment < from.fragment || to.field < from.field {
         return Err(format!("fragment counter {} -> {}, field counter {} -> {}", from.fragment, to.fragment, from.field, to.field));
+    }
+    if to.base < from.base
+        || after.bases.keys().any(|id| *id >= to.base)
+        || !before.bases.iter().all(|(id, base)| after.bases.get(id) == Some(base))
+    {
+        return Err(format!("base counter {} -> {}, bases {:?} -> {:?}", from.base.0, to.base.0, before.bases, after.bases));
     }
     for id in touched(before, after, transaction) {
         let Some(fragment) = after.fragments.get(id) else { continue };
@@ -105,11 +112,28 @@ fn live_rows(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> 
                 let (all, live) = rows.entry(id).or_insert_with(|| rows_before(before, id));
                 *live = all.saturating_sub(set.vector.as_ref().map_or(0, DeletionFile::cardinality));
             }
-            Action::RemoveFragment(remove) if remove.data_change => {
+            Action::RemoveFragment(remove) => {
                 let Some(id) = resolve(&minted, remove.fragment) else { continue };
-                deleted += i128::from(rows.get(&id).copied().unwrap_or_else(|| rows_before(before, id)).1);
+                let (_, live) = rows.insert(id, (0, 0)).unwrap_or_else(|| rows_before(before, id));
+                deleted += if remove.data_change { i128::from(live) } else { 0 };
             }
-            Action::RemoveFragment(_) | Action::AddDataFile(_) | Action::ChangeOfAddress(_) | Action::AddField(_) => {}
+            Action::ResetTable(_) => {
+                let all: BTreeSet<FragmentId> = before.fragments.iter().map(|fragment| fragment.id).chain(rows.keys().copied()).collect();
+                for id in all {
+                    let (_, live) = rows.insert(id, (0, 0)).unwrap_or_else(|| rows_before(before, id));
+                    deleted += i128::from(live);
+                }
+            }
+            Action::AddDataFile(_)
+            | Action::ChangeOfAddress(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => {}
         }
     }
     let ids = touched(before, after, transaction);
@@ -125,6 +149,19 @@ fn one_backing(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -
         let mut seen = BTreeSet::new();
         if let Some(field) = fields(fragment).find(|field| !seen.insert(*field)) {
             return Err(format!("fragment {} holds field {field} twice", fragment.id));
+        }
+    }
+    Ok(())
+}
+
+/// Fragments that the change does not touch hold what they held, so they are looked at only if a field went.
+fn columns_of_fields(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<(), String> {
+    let known: BTreeSet<FieldId> = after.schema.fields().iter().map(|field| field.id).collect();
+    let lost = !Arc::ptr_eq(&before.schema, &after.schema) && before.schema.fields().iter().any(|field| !known.contains(&field.id));
+    let all = after.fragments.iter().filter(|_| lost);
+    for fragment in touched_fragments(before, after, transaction).chain(all) {
+        if let Some(field) = fields(fragment).find(|field| !known.contains(field)) {
+            return Err(format!("fragment {} holds field {field}, which is none of the schema", fragment.id));
         }
     }
     Ok(())
@@ -202,17 +239,32 @@ fn rows_before(before: &Snapshot, id: FragmentId) -> (u32, u32) {
     before.fragments.get(id).map_or((0, 0), |fragment| (fragment.physical_rows, fragment.live_rows()))
 }
 
-/// The ids of the fragments that the transaction adds: the next ones, in the order of its actions.
+/// The ids of the fragments that the transaction adds: the next ones that are not reserved, in the order of its actions.
 fn minted(before: &Snapshot, transaction: &Transaction) -> BTreeMap<Token, FragmentId> {
-    let tokens = transaction.actions().filter_map(|action| match action {
-        Action::AddFragment(add) => Some(add.token),
-        Action::AddDataFile(_)
-        | Action::RemoveFragment(_)
-        | Action::SetDeletionFile(_)
-        | Action::ChangeOfAddress(_)
-        | Action::AddField(_) => None,
-    });
-    tokens.zip(before.counters.fragment.0..).map(|(token, id)| (token, FragmentId(id))).collect()
+    let mut minted = BTreeMap::new();
+    let mut next = before.counters.fragment.0;
+    for action in transaction.actions() {
+        match action {
+            Action::AddFragment(add) => {
+                minted.insert(add.token, FragmentId(next));
+                next = next.saturating_add(1);
+            }
+            Action::ReserveFragmentIds(reserve) => next = next.saturating_add(reserve.count),
+            Action::AddDataFile(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::ChangeOfAddress(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => {}
+        }
+    }
+    minted
 }
 
 fn resolve(minted: &BTreeMap<Token, FragmentId>, fragment: FragmentRef) -> Option<FragmentId> {
@@ -231,7 +283,15 @@ fn touched(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> BT
         Action::RemoveFragment(remove) => vec![remove.fragment],
         Action::SetDeletionFile(set) => vec![set.fragment],
         Action::ChangeOfAddress(change) => change.sources.iter().chain(&change.targets).copied().collect(),
-        Action::AddField(_) => vec![],
+        Action::TombstoneFieldData(tombstone) => vec![tombstone.fragment],
+        Action::ResetTable(_) => before.fragments.iter().map(|fragment| Ref::Committed(fragment.id)).collect(),
+        Action::AddField(_)
+        | Action::AlterField(_)
+        | Action::DropField(_)
+        | Action::ConfigUpdate(_)
+        | Action::ReserveFragmentIds(_)
+        | Action::AddBase(_)
+        | Action::AssertUniqueKeys(_) => vec![],
     });
     let mut touched: BTreeSet<FragmentId> = named.filter_map(|fragment| resolve(&minted, fragment)).collect();
     let (old, new) = (before.fragments.tail(), after.fragments.tail());

@@ -47,7 +47,18 @@ pub fn objects<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<ObjectName>
             MapLocation::Object { path, .. } => Some(path.as_str()),
             MapLocation::Inline(_) => None,
         },
-        Action::AddFragment(_) | Action::RemoveFragment(_) | Action::SetDeletionFile(_) | Action::AddField(_) => None,
+        Action::AddFragment(_)
+        | Action::RemoveFragment(_)
+        | Action::SetDeletionFile(_)
+        | Action::AddField(_)
+        | Action::AlterField(_)
+        | Action::DropField(_)
+        | Action::TombstoneFieldData(_)
+        | Action::ConfigUpdate(_)
+        | Action::ReserveFragmentIds(_)
+        | Action::ResetTable(_)
+        | Action::AddBase(_)
+        | Action::AssertUniqueKeys(_) => None,
     };
     actions.filter_map(path).filter_map(|path| ObjectName::parse(path).ok()).collect()
 }

@@ -1,18 +1,20 @@
 //! Applying a transaction: snapshot + actions -> snapshot.
 //!
 //! Actions apply in order to a working copy; ids are minted as they are met. At the end fragments without a live row
-//! are dropped. Cost: proportional to the actions, not to the fragments.
+//! are dropped, and files without a live column. Cost: proportional to the actions, not to the fragments; but for an action
+//! that reaches every fragment by its meaning.
 //!
 //! Always holds: an action that names what does not exist is an error; the snapshot that was given is not changed.
 
+use super::fragments::FragmentSet;
 use super::snapshot::Snapshot;
-use crate::table::fragment::Fragment;
+use crate::table::fragment::{Base, BaseId, Fragment};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::Action;
 use crate::txn::composite::Transaction;
 use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Why a transaction cannot be applied to a snapshot.
@@ -49,6 +51,14 @@ pub fn apply(snapshot: &Snapshot, transaction: &Transaction, version: u64) -> Re
             Action::SetDeletionFile(action) => action.apply(&mut to)?,
             Action::ChangeOfAddress(action) => action.apply(&mut to)?,
             Action::AddField(action) => action.apply(&mut to)?,
+            Action::AlterField(action) => action.apply(&mut to)?,
+            Action::DropField(action) => action.apply(&mut to)?,
+            Action::TombstoneFieldData(action) => action.apply(&mut to)?,
+            Action::ConfigUpdate(action) => action.apply(&mut to)?,
+            Action::ReserveFragmentIds(action) => action.apply(&mut to)?,
+            Action::ResetTable(action) => action.apply(&mut to)?,
+            Action::AddBase(action) => action.apply(&mut to)?,
+            Action::AssertUniqueKeys(action) => action.apply(&mut to)?,
         }
     }
     to.finish()
@@ -84,6 +94,42 @@ impl Applying {
         Ok(id)
     }
 
+    /// Takes the next fragment ids out of use.
+    pub(crate) fn reserve_fragments(&mut self, count: u32) -> Result<(), ApplyError> {
+        let next = self.snapshot.counters.fragment.0.checked_add(count).filter(|next| FragmentId(*next) <= FragmentId::MAX);
+        self.snapshot.counters.fragment = FragmentId(next.ok_or_else(|| ApplyError::new("no fragment ids are left"))?);
+        Ok(())
+    }
+
+    /// Adds a base and gives its id to a token.
+    pub(crate) fn add_base(&mut self, token: Token, base: Base) -> Result<(), ApplyError> {
+        let twice = |other: &&Base| other.location == base.location || other.name.is_some() && other.name == base.name;
+        if let Some(other) = self.snapshot.bases.values().find(twice) {
+            let Base { name, location } = other;
+            return Err(ApplyError::new(format!("a base shares its name or location with '{location}' ({name:?})")));
+        }
+        let id = self.snapshot.counters.base;
+        let next = id.0.checked_add(1).ok_or_else(|| ApplyError::new("no base ids are left"))?;
+        if self.minted.bases.insert(token, id).is_some() {
+            return Err(ApplyError::new(format!("base token {} is bound twice", token.0)));
+        }
+        self.snapshot.counters.base = BaseId(next);
+        self.snapshot.bases.insert(id, base);
+        Ok(())
+    }
+
+    /// The settings by name.
+    pub(crate) fn config(&mut self) -> &mut BTreeMap<String, String> {
+        &mut self.snapshot.config
+    }
+
+    /// Removes all fields and fragments.
+    pub(crate) fn reset(&mut self) {
+        self.fields = Some(Vec::new());
+        self.changed.clear();
+        self.snapshot.fragments = FragmentSet::default();
+    }
+
     /// The fragment as it is by now.
     pub(crate) fn fragment(&self, fragment: FragmentRef) -> Result<Arc<Fragment>, ApplyError> {
         let id = self.minted.fragment(fragment).ok_or_else(|| unbound("fragment", fragment))?;
@@ -114,7 +160,37 @@ impl Applying {
 
     /// Adds a field.
     pub(crate) fn add_field(&mut self, field: Field) {
-        self.fields.get_or_insert_with(|| self.snapshot.schema.fields().to_vec()).push(field);
+        self.fields_mut().push(field);
+    }
+
+    /// A field that exists, to be altered.
+    pub(crate) fn field_mut(&mut self, id: FieldId) -> Result<&mut Field, ApplyError> {
+        self.fields_mut().iter_mut().find(|field| field.id == id).ok_or_else(|| ApplyError::new(format!("there is no field {id}")))
+    }
+
+    /// Removes a field with its parts, and their values in every fragment.
+    pub(crate) fn drop_field(&mut self, id: FieldId) {
+        let mut dropped = BTreeSet::from([id]);
+        // Parents precede their parts.
+        self.fields_mut().retain(|field| {
+            let goes = dropped.contains(&field.id) || field.parent.is_some_and(|parent| dropped.contains(&parent));
+            if goes {
+                dropped.insert(field.id);
+            }
+            !goes
+        });
+        let holding: Vec<Arc<Fragment>> =
+            self.snapshot.fragments.iter().filter(|fragment| dropped.iter().any(|id| fragment.backing(*id).is_some())).cloned().collect();
+        for fragment in holding {
+            let mut fragment = (*fragment).clone();
+            fragment.tombstone(&dropped);
+            fragment.updated_at = self.version();
+            self.put(Arc::new(fragment));
+        }
+    }
+
+    fn fields_mut(&mut self) -> &mut Vec<Field> {
+        self.fields.get_or_insert_with(|| self.snapshot.schema.fields().to_vec())
     }
 
     fn finish(mut self) -> Result<(Snapshot, Minted), ApplyError> {
@@ -122,8 +198,11 @@ impl Applying {
             self.snapshot.schema = Arc::new(TableSchema::new(fields).map_err(ApplyError::new)?);
         }
         for id in self.changed {
-            if self.snapshot.fragments.get(id).is_some_and(|fragment| fragment.live_rows() == 0) {
+            let Some(fragment) = self.snapshot.fragments.get(id) else { continue };
+            if fragment.live_rows() == 0 {
                 self.snapshot.fragments.remove(id);
+            } else if let Some(rest) = fragment.without_dead_files() {
+                self.snapshot.fragments.put(Arc::new(rest));
             }
         }
         Ok((self.snapshot, self.minted))

@@ -5,7 +5,7 @@
 
 use super::frame::DecodeError;
 use crate::table::deletion_vector::{self, DeletionFile};
-use crate::table::fragment::{DataFile, Fragment};
+use crate::table::fragment::{Base, DataFile, Fragment};
 use crate::table::row_address::{FragmentId, MAX_ROWS_PER_FRAGMENT};
 use crate::table::schema::{Field, FieldId, FieldType};
 use crate::table::stats::{ColumnStats, StatValue};
@@ -16,6 +16,8 @@ use std::collections::HashMap;
 
 /// The longest name of an object or of its folder.
 const MAX_NAME_BYTES: usize = 128;
+/// The longest name or location of a base.
+const MAX_BASE_BYTES: usize = 4096;
 /// The largest file, 16 TiB.
 const MAX_FILE_BYTES: u64 = 1 << 44;
 /// The largest deletion vector: one bit for each row that a fragment can have, and some room.
@@ -36,6 +38,15 @@ pub fn check_path(path: &str) -> Result<(), String> {
     match path.split_once('/') {
         Some((folder, name)) if sound(folder) && sound(name) => Ok(()),
         _ => Err(format!("'{}' is not the name of an object", path.escape_debug())),
+    }
+}
+
+/// Refuses a base whose name or location is no text of one line.
+pub(crate) fn check_base(base: &Base) -> Result<(), String> {
+    let sound = |text: &str| (1..=MAX_BASE_BYTES).contains(&text.len()) && !text.chars().any(char::is_control);
+    match sound(&base.location) && base.name.as_deref().is_none_or(sound) {
+        true => Ok(()),
+        false => Err(format!("'{}' is no location of a base, or has no sound name", base.location.escape_debug())),
     }
 }
 

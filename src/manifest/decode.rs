@@ -7,7 +7,7 @@
 //! Always holds: memory stays in proportion to the bytes and to [`Limits`]; nothing that is not known is skipped, except
 //! what is marked as informative; ids are sorted and unique, sums agree, no name leads out of the table folder.
 
-use super::check::check_fields;
+use super::check::{check_base, check_fields};
 use super::fragments::{FragmentSet, Page, PageRef};
 use super::frame::{self, FRAME_BYTES, Kind};
 use super::record::{id_from_wire, required};
@@ -15,7 +15,7 @@ use super::shape::{self, Shape};
 use super::snapshot::{Counters, Snapshot};
 use super::version::{TransactionsRef, Version};
 use super::wire;
-use crate::table::fragment::Fragment;
+use crate::table::fragment::{Base, BaseId, Fragment};
 use crate::table::row_address::{FragmentId, MAX_ROWS_PER_FRAGMENT};
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::composite::{CommittedTransaction, TransactionId};
@@ -65,6 +65,8 @@ pub struct DecodedManifest {
     pub counters: Counters,
     /// Settings by name.
     pub config: BTreeMap<String, String>,
+    /// Locations outside the table folder.
+    pub bases: BTreeMap<BaseId, Base>,
     /// See [`Snapshot::low_water_mark`].
     pub low_water_mark: u64,
     /// The pages, sorted; still to be read.
@@ -99,7 +101,7 @@ pub fn decode_manifest(object: &[u8], limits: &Limits) -> Result<DecodedManifest
         return Err(DecodeError::damaged(format!("version {version} with low-water mark {}", manifest.low_water_mark)));
     }
     let counters = required(manifest.counters, "the counters")?;
-    let counters = Counters { fragment: FragmentId(counters.fragment), field: FieldId(counters.field) };
+    let counters = Counters { fragment: FragmentId(counters.fragment), field: FieldId(counters.field), base: BaseId(counters.base) };
     let fields = manifest.fields.into_iter().map(Field::try_from).collect::<Result<Vec<_>, _>>()?;
     check_fields(&fields, counters.field).map_err(DecodeError::Damaged)?;
     let decoded = DecodedManifest {
@@ -110,6 +112,7 @@ pub fn decode_manifest(object: &[u8], limits: &Limits) -> Result<DecodedManifest
         schema: Arc::new(TableSchema::new(fields).map_err(DecodeError::Damaged)?),
         counters,
         config: manifest.config,
+        bases: bases(manifest.bases, counters.base)?,
         low_water_mark: manifest.low_water_mark,
         pages: page_refs(manifest.pages, limits)?,
         tail: tail(manifest.tail)?,
@@ -196,6 +199,7 @@ impl DecodedManifest {
             schema: self.schema,
             counters: self.counters,
             config: self.config,
+            bases: self.bases,
             fragments: FragmentSet::new(named(&self.pages, &pages), self.tail),
             low_water_mark: self.low_water_mark,
         })
@@ -240,7 +244,8 @@ impl DecodedManifest {
     fn check_transactions(&self, transactions: &[CommittedTransaction]) -> Result<(), DecodeError> {
         for CommittedTransaction { transaction, minted, .. } in transactions {
             let given_out = minted.fragments.values().all(|id| *id < self.counters.fragment)
-                && minted.fields.values().all(|id| *id < self.counters.field);
+                && minted.fields.values().all(|id| *id < self.counters.field)
+                && minted.bases.values().all(|id| *id < self.counters.base);
             if transaction.read_version >= self.version || !given_out {
                 return Err(DecodeError::damaged(format!("transaction {} is not one of this version", transaction.id)));
             }
@@ -258,6 +263,23 @@ pub(super) fn message<M: prost::Message + Default>(payload: &[u8], shape: &Shape
 fn named(references: &[PageRef], pages: &[Arc<Vec<Arc<Fragment>>>]) -> Vec<Page> {
     let pages = references.iter().zip(pages);
     pages.map(|(reference, fragments)| Page { reference: Some(reference.clone()), fragments: fragments.clone() }).collect()
+}
+
+/// The bases by id: given out, and no two of one name or location.
+fn bases(records: Vec<wire::Base>, next: BaseId) -> Result<BTreeMap<BaseId, Base>, DecodeError> {
+    let mut bases: BTreeMap<BaseId, Base> = BTreeMap::new();
+    let (mut names, mut locations) = (BTreeSet::new(), BTreeSet::new());
+    for wire::Base { id, name, location } in records {
+        let id = BaseId(id);
+        let base = Base { name, location };
+        check_base(&base).map_err(DecodeError::Damaged)?;
+        let unique = base.name.iter().all(|name| names.insert(name.clone())) && locations.insert(base.location.clone());
+        if !unique || id >= next || bases.last_key_value().is_some_and(|(last, _)| *last >= id) {
+            return Err(DecodeError::damaged(format!("base {} was never given out, or is there twice", id.0)));
+        }
+        bases.insert(id, base);
+    }
+    Ok(bases)
 }
 
 /// Refuses ids that do not rise.

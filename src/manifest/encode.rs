@@ -144,12 +144,21 @@ pub fn encode_manifest(version: &Version, spilled: Option<&TransactionsRef>) -> 
         reader_features: Vec::new(),
         writer_features: Vec::new(),
         fields: snapshot.schema.fields().iter().map(Into::into).collect(),
-        counters: Some(wire::Counters { fragment: snapshot.counters.fragment.0, field: snapshot.counters.field.0 }),
+        counters: Some(wire::Counters {
+            fragment: snapshot.counters.fragment.0,
+            field: snapshot.counters.field.0,
+            base: snapshot.counters.base.0,
+        }),
         config: snapshot.config.clone(),
         low_water_mark: snapshot.low_water_mark,
         pages: pages.iter().map(page_ref).collect(),
         tail,
         transactions: Some(place(transactions, spilled)?),
+        bases: snapshot
+            .bases
+            .iter()
+            .map(|(id, base)| wire::Base { id: id.0, name: base.name.clone(), location: base.location.clone() })
+            .collect(),
     };
     let bytes = frame::seal(Kind::Manifest, &manifest.encode_to_vec());
     let written = DecodedManifest {
@@ -160,6 +169,7 @@ pub fn encode_manifest(version: &Version, spilled: Option<&TransactionsRef>) -> 
         schema: snapshot.schema.clone(),
         counters: snapshot.counters,
         config: snapshot.config.clone(),
+        bases: snapshot.bases.clone(),
         low_water_mark: snapshot.low_water_mark,
         pages,
         tail: snapshot.fragments.tail().clone(),

@@ -276,7 +276,15 @@ impl VersionLog {
             | Action::AddDataFile(_)
             | Action::RemoveFragment(_)
             | Action::SetDeletionFile(_)
-            | Action::AddField(_) => None,
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => None,
         });
         for (change, needed) in changes.zip(needed) {
             maps.push(if *needed { Some(self.map(&change.map).await?) } else { None });

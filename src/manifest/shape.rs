@@ -43,6 +43,8 @@ const MAX_TRANSACTIONS: u32 = 1 << 12;
 const MAX_STEPS: u32 = 1 << 16;
 /// The most actions of a step, and of what names fragments one by one.
 const MAX_ACTIONS: u32 = 1 << 20;
+/// The most bases of a table.
+const MAX_BASES: u32 = 1 << 16;
 /// The most tables of a catalog.
 const MAX_TABLES: u32 = 1 << 20;
 
@@ -105,6 +107,7 @@ pub(super) static MANIFEST: Shape = Shape {
         many(11, "pages", Message(&PAGE_REF), MAX_PAGES),
         many(12, "tail", Message(&TAIL_RECORD), MAX_TAIL),
         one(13, "transactions", Message(&TRANSACTIONS)),
+        many(14, "bases", Message(&BASE), MAX_BASES),
     ],
 };
 
@@ -129,7 +132,10 @@ pub(super) static CATALOG: Shape = Shape {
     ],
 };
 
-static COUNTERS: Shape = Shape { name: "Counters", one_of: false, fields: &[one(1, "fragment", Varint), one(2, "field", Varint)] };
+static COUNTERS: Shape =
+    Shape { name: "Counters", one_of: false, fields: &[one(1, "fragment", Varint), one(2, "field", Varint), one(3, "base", Varint)] };
+
+static BASE: Shape = Shape { name: "Base", one_of: false, fields: &[one(1, "id", Varint), one(2, "name", Text), one(3, "location", Text)] };
 
 static PAGE_REF: Shape = Shape {
     name: "PageRef",
@@ -286,12 +292,18 @@ static ROW_COUNTS: Shape = Shape {
 static MINTED: Shape = Shape {
     name: "Minted",
     one_of: false,
-    fields: &[many(1, "fragments", Message(&MINTED_FRAGMENT), MAX_ACTIONS), many(2, "fields", Message(&MINTED_FIELD), MAX_ACTIONS)],
+    fields: &[
+        many(1, "fragments", Message(&MINTED_FRAGMENT), MAX_ACTIONS),
+        many(2, "fields", Message(&MINTED_FIELD), MAX_ACTIONS),
+        many(3, "bases", Message(&MINTED_BASE), MAX_ACTIONS),
+    ],
 };
 
 static MINTED_FRAGMENT: Shape = Shape { name: "MintedFragment", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
 
 static MINTED_FIELD: Shape = Shape { name: "MintedField", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
+
+static MINTED_BASE: Shape = Shape { name: "MintedBase", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
 
 static COMMIT_FACTS: Shape = Shape {
     name: "CommitFacts",
@@ -317,22 +329,22 @@ static ACTION: Shape = Shape {
         one(1, "AddFragment", Message(&ADD_FRAGMENT)),
         one(2, "AddDataFile", Message(&ADD_DATA_FILE)),
         one(3, "AddField", Message(&ADD_FIELD)),
-        one(4, "AddBase", Reserved),
-        one(5, "TombstoneFieldData", Reserved),
+        one(4, "AddBase", Message(&ADD_BASE)),
+        one(5, "TombstoneFieldData", Message(&TOMBSTONE_FIELD_DATA)),
         one(6, "RemoveFragment", Message(&REMOVE_FRAGMENT)),
         one(7, "SetDeletionFile", Message(&SET_DELETION_FILE)),
-        one(8, "ConfigUpdate", Reserved),
+        one(8, "ConfigUpdate", Message(&CONFIG_UPDATE)),
         one(9, "AddOverlays", Reserved),
         one(10, "RefreshRowVersionMetadata", Reserved),
         one(11, "UpdateCompactedSsTables", Reserved),
-        one(12, "DropField", Reserved),
-        one(13, "AlterField", Reserved),
+        one(12, "DropField", Message(&DROP_FIELD)),
+        one(13, "AlterField", Message(&ALTER_FIELD)),
         one(14, "AddIndexSegment", Reserved),
         one(15, "RemoveIndexSegment", Reserved),
         one(16, "AdjustIndexCoverage", Reserved),
-        one(17, "ResetTable", Reserved),
-        one(18, "ReserveFragmentIds", Reserved),
-        one(19, "AssertUniqueKeys", Reserved),
+        one(17, "ResetTable", Message(&RESET_TABLE)),
+        one(18, "ReserveFragmentIds", Message(&RESERVE_FRAGMENT_IDS)),
+        one(19, "AssertUniqueKeys", Message(&ASSERT_UNIQUE_KEYS)),
         one(20, "ReserveRowIds", Reserved),
         one(21, "ChangeOfAddress", Message(&CHANGE_OF_ADDRESS)),
     ],
@@ -381,6 +393,51 @@ static SET_DELETION_FILE: Shape = Shape {
         one(4, "replaced", Varint),
         one(5, "replaced_rows", Bytes),
     ],
+};
+
+static DROP_FIELD: Shape = Shape { name: "DropField", one_of: false, fields: &[one(1, "field", Message(&FIELD_REF))] };
+
+static ALTER_FIELD: Shape = Shape {
+    name: "AlterField",
+    one_of: false,
+    fields: &[
+        one(1, "field", Message(&FIELD_REF)),
+        one(2, "parent", Message(&FIELD_REF)),
+        one(3, "name", Text),
+        one(4, "type", Text),
+        one(5, "nullable", Varint),
+    ],
+};
+
+static ADD_BASE: Shape =
+    Shape { name: "AddBase", one_of: false, fields: &[one(1, "token", Varint), one(2, "name", Text), one(3, "location", Text)] };
+
+static TOMBSTONE_FIELD_DATA: Shape = Shape {
+    name: "TombstoneFieldData",
+    one_of: false,
+    fields: &[
+        one(1, "fragment", Message(&FRAGMENT_REF)),
+        many(2, "fields", Message(&FIELD_REF), MAX_FIELDS),
+        one(3, "data_change", Varint),
+    ],
+};
+
+static CONFIG_UPDATE: Shape = Shape {
+    name: "ConfigUpdate",
+    one_of: false,
+    fields: &[many(1, "entries", Message(&CONFIG_ENTRY), MAX_ENTRIES), one(2, "replace", Varint)],
+};
+
+static CONFIG_ENTRY: Shape = Shape { name: "ConfigEntry", one_of: false, fields: &[one(1, "key", Text), one(2, "value", Text)] };
+
+static RESET_TABLE: Shape = Shape { name: "ResetTable", one_of: false, fields: &[] };
+
+static RESERVE_FRAGMENT_IDS: Shape = Shape { name: "ReserveFragmentIds", one_of: false, fields: &[one(1, "count", Varint)] };
+
+static ASSERT_UNIQUE_KEYS: Shape = Shape {
+    name: "AssertUniqueKeys",
+    one_of: false,
+    fields: &[many(1, "fields", Message(&FIELD_REF), MAX_FIELDS), one(2, "scheme", Varint), one(3, "hashes", Packed)],
 };
 
 static CHANGE_OF_ADDRESS: Shape = Shape {

@@ -4,6 +4,7 @@
 //! ever given out lies below its counter.
 
 use super::fragments::FragmentSet;
+use crate::table::fragment::{Base, BaseId};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{FieldId, TableSchema};
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub struct Snapshot {
     pub counters: Counters,
     /// Settings by name.
     pub config: BTreeMap<String, String>,
+    /// Locations outside the table folder.
+    pub bases: BTreeMap<BaseId, Base>,
     /// Its rows.
     pub fragments: FragmentSet,
     /// Versions below this one may be gone, and their names are never used again.
@@ -35,6 +38,8 @@ pub struct Counters {
     pub fragment: FragmentId,
     /// The next field.
     pub field: FieldId,
+    /// The next base.
+    pub base: BaseId,
 }
 
 impl Snapshot {
@@ -44,8 +49,9 @@ impl Snapshot {
             version: 0,
             table_id,
             schema: Arc::new(TableSchema::default()),
-            counters: Counters { fragment: FragmentId(0), field: FieldId(1) },
+            counters: Counters { fragment: FragmentId(0), field: FieldId(1), base: BaseId(0) },
             config: BTreeMap::new(),
+            bases: BTreeMap::new(),
             fragments: FragmentSet::default(),
             low_water_mark: 1,
         }

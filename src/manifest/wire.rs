@@ -5,8 +5,12 @@
 //! compares both with `docs/format.proto`.
 
 use bytes::Bytes;
-use prost::{Message, Oneof};
+use prost::Message;
 use std::collections::BTreeMap;
+
+mod actions;
+
+pub(crate) use actions::*;
 
 /// Stands for "no field" in [`FileColumn::field`].
 pub(crate) const TOMBSTONE: i32 = -2;
@@ -41,6 +45,8 @@ pub(crate) struct Manifest {
     pub tail: Vec<TailRecord>,
     #[prost(message, optional, tag = "13")]
     pub transactions: Option<Transactions>,
+    #[prost(message, repeated, tag = "14")]
+    pub bases: Vec<Base>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -77,6 +83,18 @@ pub(crate) struct Counters {
     pub fragment: u32,
     #[prost(int32, tag = "2")]
     pub field: i32,
+    #[prost(uint32, tag = "3")]
+    pub base: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Base {
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    #[prost(string, tag = "3")]
+    pub location: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -335,6 +353,16 @@ pub(crate) struct Minted {
     pub fragments: Vec<MintedFragment>,
     #[prost(message, repeated, tag = "2")]
     pub fields: Vec<MintedField>,
+    #[prost(message, repeated, tag = "3")]
+    pub bases: Vec<MintedBase>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MintedBase {
+    #[prost(uint32, tag = "1")]
+    pub token: u32,
+    #[prost(uint32, tag = "2")]
+    pub id: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -399,134 +427,4 @@ pub(crate) mod field_ref {
         #[prost(uint32, tag = "2")]
         Local(u32),
     }
-}
-
-// ---- actions ----
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Action {
-    #[prost(oneof = "ActionKind", tags = "1, 2, 3, 6, 7, 21")]
-    pub kind: Option<ActionKind>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum ActionKind {
-    #[prost(message, tag = "1")]
-    AddFragment(AddFragment),
-    #[prost(message, tag = "2")]
-    AddDataFile(AddDataFile),
-    #[prost(message, tag = "3")]
-    AddField(AddField),
-    #[prost(message, tag = "6")]
-    RemoveFragment(RemoveFragment),
-    #[prost(message, tag = "7")]
-    SetDeletionFile(SetDeletionFile),
-    #[prost(message, tag = "21")]
-    ChangeOfAddress(ChangeOfAddress),
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct AddFragment {
-    #[prost(uint32, tag = "1")]
-    pub token: u32,
-    #[prost(uint32, tag = "2")]
-    pub physical_rows: u32,
-    #[prost(bool, tag = "3")]
-    pub data_change: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct AddDataFile {
-    #[prost(message, optional, tag = "1")]
-    pub fragment: Option<FragmentRef>,
-    #[prost(message, optional, tag = "2")]
-    pub file: Option<DataFile>,
-    #[prost(message, repeated, tag = "3")]
-    pub fields: Vec<FieldRef>,
-    #[prost(bool, tag = "4")]
-    pub data_change: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct AddField {
-    #[prost(uint32, tag = "1")]
-    pub token: u32,
-    #[prost(message, optional, tag = "2")]
-    pub parent: Option<FieldRef>,
-    #[prost(string, tag = "3")]
-    pub name: String,
-    #[prost(string, tag = "4")]
-    pub r#type: String,
-    #[prost(bool, tag = "5")]
-    pub nullable: bool,
-    #[prost(btree_map = "string, string", tag = "6")]
-    pub metadata: BTreeMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct RemoveFragment {
-    #[prost(message, optional, tag = "1")]
-    pub fragment: Option<FragmentRef>,
-    #[prost(bool, tag = "2")]
-    pub data_change: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct SetDeletionFile {
-    #[prost(message, optional, tag = "1")]
-    pub fragment: Option<FragmentRef>,
-    #[prost(message, optional, tag = "2")]
-    pub vector: Option<DeletionFile>,
-    #[prost(bytes = "bytes", tag = "3")]
-    pub added: Bytes,
-    #[prost(enumeration = "Replaced", tag = "4")]
-    pub replaced: i32,
-    #[prost(bytes = "bytes", tag = "5")]
-    pub replaced_rows: Bytes,
-}
-
-/// Which of the deleted rows live on elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
-#[repr(i32)]
-pub(crate) enum Replaced {
-    Unspecified = 0,
-    None = 1,
-    All = 2,
-    Some = 3,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ChangeOfAddress {
-    #[prost(message, repeated, tag = "1")]
-    pub sources: Vec<FragmentRef>,
-    #[prost(message, repeated, tag = "2")]
-    pub targets: Vec<FragmentRef>,
-    #[prost(message, optional, tag = "3")]
-    pub map: Option<MapLocation>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MapLocation {
-    #[prost(oneof = "map_location::Place", tags = "1, 2")]
-    pub place: Option<map_location::Place>,
-}
-
-pub(crate) mod map_location {
-    #[derive(Clone, PartialEq, prost::Oneof)]
-    pub(crate) enum Place {
-        #[prost(bytes = "bytes", tag = "1")]
-        Inline(bytes::Bytes),
-        #[prost(message, tag = "2")]
-        Object(super::MapObject),
-    }
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MapObject {
-    #[prost(string, tag = "1")]
-    pub path: String,
-    #[prost(uint64, tag = "2")]
-    pub size_bytes: u64,
-    #[prost(fixed32, tag = "3")]
-    pub crc32c: u32,
 }

@@ -18,6 +18,12 @@ use tokio::sync::OnceCell;
 /// configuration.
 pub struct SessionView(pub Arc<dyn ReadView>);
 
+impl fmt::Debug for SessionView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionView")
+    }
+}
+
 /// Decides which version of a table is read.
 #[async_trait]
 pub trait ReadView: Send + Sync {

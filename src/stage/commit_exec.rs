@@ -188,7 +188,15 @@ async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
             | Action::AddDataFile(_)
             | Action::RemoveFragment(_)
             | Action::SetDeletionFile(_)
-            | Action::AddField(_) => {}
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => {}
         }
     }
     Ok(maps)

@@ -70,7 +70,16 @@ pub fn merge(parts: Vec<Step>, operation: &'static str, statement: String, table
                     // A row that two writers deleted is one row.
                     counts.deleted = counts.deleted.saturating_sub(twice);
                 }
-                Action::RemoveFragment(_) | Action::AddField(_) => step.actions.push(action),
+                Action::RemoveFragment(_)
+                | Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_)
+                | Action::TombstoneFieldData(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => step.actions.push(action),
             }
         }
         next = last;

@@ -90,6 +90,7 @@ impl Target {
         let fragments: BTreeMap<FragmentId, Token> = self.minted.fragments.iter().map(|(token, id)| (*id, *token)).collect();
         let fields: BTreeMap<FieldId, Token> = self.minted.fields.iter().map(|(token, id)| (*id, *token)).collect();
         let (next_fragment, next_field) = (self.transaction.next_fragment_token().0, self.transaction.next_field_token().0);
+        let next_base = self.transaction.next_base_token().0;
         let fragment = |reference: &mut FragmentRef| {
             *reference = match *reference {
                 Ref::Local(token) => Ref::Local(Token(token.0 + next_fragment)),
@@ -114,10 +115,20 @@ impl Target {
                 Action::ChangeOfAddress(change) => change.sources.iter_mut().chain(&mut change.targets).for_each(fragment),
                 Action::AddField(add) => {
                     add.token = Token(add.token.0 + next_field);
-                    if let Some(parent) = &mut add.parent {
-                        field(parent);
-                    }
+                    add.parent.as_mut().into_iter().for_each(field);
                 }
+                Action::AlterField(alter) => {
+                    field(&mut alter.field);
+                    alter.parent.as_mut().into_iter().for_each(field);
+                }
+                Action::DropField(drop) => field(&mut drop.field),
+                Action::TombstoneFieldData(tombstone) => {
+                    fragment(&mut tombstone.fragment);
+                    tombstone.fields.iter_mut().for_each(field);
+                }
+                Action::AssertUniqueKeys(assert) => assert.fields.iter_mut().for_each(field),
+                Action::AddBase(add) => add.token = Token(add.token.0 + next_base),
+                Action::ConfigUpdate(_) | Action::ReserveFragmentIds(_) | Action::ResetTable(_) => {}
             }
         }
         step

@@ -1,6 +1,7 @@
-//! Table functions: `table_history('t')` and `tpch('lineitem', 0.01)`.
+//! Table functions: `table_history('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
 
 mod history;
+mod properties;
 mod tpch;
 
 use super::lake::Lake;
@@ -15,6 +16,7 @@ pub use history::history;
 /// Makes the functions known to a context.
 pub fn register(ctx: &SessionContext, lake: &Lake) {
     ctx.register_udtf("table_history", Arc::new(history::HistoryFunction::new(lake.clone())));
+    ctx.register_udtf("table_properties", Arc::new(properties::PropertiesFunction::new(lake.clone())));
     ctx.register_udtf("tpch", Arc::new(tpch::TpchFunction));
 }
 

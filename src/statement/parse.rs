@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, SetExpr, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::IsOptional;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// A statement.
@@ -21,6 +22,8 @@ pub enum Command {
     ExplainOptimize(Optimize),
     /// DESCRIBE HISTORY of a table.
     History(String),
+    /// ALTER TABLE .. UNSET TBLPROPERTIES.
+    UnsetProperties(UnsetProperties),
     /// Anything that DataFusion parses.
     Sql(Box<Statement>),
 }
@@ -34,7 +37,12 @@ impl Command {
                 Statement::Statement(statement) => is_row_change(statement),
                 _ => false,
             },
-            Command::Begin | Command::Commit | Command::Rollback | Command::ExplainOptimize(_) | Command::History(_) => false,
+            Command::Begin
+            | Command::Commit
+            | Command::Rollback
+            | Command::ExplainOptimize(_)
+            | Command::History(_)
+            | Command::UnsetProperties(_) => false,
         }
     }
 }
@@ -73,6 +81,17 @@ pub struct Optimize {
     pub table: String,
     /// Whether every fragment is rewritten.
     pub full: bool,
+}
+
+/// ALTER TABLE [IF EXISTS] t UNSET TBLPROPERTIES ('k', ..).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsetProperties {
+    /// The table.
+    pub table: String,
+    /// Whether it is no error that there is no such table.
+    pub if_exists: bool,
+    /// The names of the properties.
+    pub keys: Vec<String>,
 }
 
 /// Parses one statement.
@@ -115,6 +134,10 @@ pub fn parse(sql: &str) -> Result<Command> {
             }
             Command::History(table_name(&mut parser)?)
         }
+        ["ALTER", "TABLE"] => match unset_properties(&mut parser)? {
+            Some(unset) => Command::UnsetProperties(unset),
+            None => return Ok(Command::Sql(Box::new(single(sql)?))),
+        },
         ["VACUUM", ..] => return Err(Error::unsupported("VACUUM", None)),
         ["RESTORE", ..] => return Err(Error::unsupported("RESTORE", None)),
         ["VERIFY", ..] => return Err(Error::unsupported("VERIFY TABLE", None)),
@@ -146,6 +169,24 @@ fn optimize(parser: &mut DFParser<'_>) -> Result<Optimize> {
     }
 }
 
+/// The names of an UNSET; `None` if it is another ALTER TABLE.
+fn unset_properties(parser: &mut DFParser<'_>) -> Result<Option<UnsetProperties>> {
+    skip(parser, 2);
+    let if_exists = words(parser, 2) == ["IF", "EXISTS"];
+    if if_exists {
+        skip(parser, 2);
+    }
+    let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
+    if words(parser, 2) != ["UNSET", "TBLPROPERTIES"] {
+        return Ok(None);
+    }
+    let table = plain_name(&name)?;
+    skip(parser, 2);
+    let keys = parser.parser.parse_parenthesized_column_list(IsOptional::Mandatory, false);
+    let keys = keys.map_err(datafusion::common::DataFusionError::from)?;
+    Ok(Some(UnsetProperties { table, if_exists, keys: keys.into_iter().map(|key| key.value).collect() }))
+}
+
 /// The name of a table of the lake.
 fn table_name(parser: &mut DFParser<'_>) -> Result<String> {
     let name = parser.parser.parse_object_name(false).map_err(datafusion::common::DataFusionError::from)?;
@@ -169,11 +210,16 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 30] = [
+    const KNOWN: [&str; 35] = [
         "ISOLATION",
         "READ",
         "NOT",
         "AND",
+        "ALTER",
+        "UNSET",
+        "TBLPROPERTIES",
+        "IF",
+        "EXISTS",
         "BEGIN",
         "START",
         "TRANSACTION",
@@ -254,6 +300,9 @@ mod tests {
         let Command::Optimize(optimize) = parse("OPTIMIZE TABLE \"T\" FULL").unwrap() else { panic!() };
         assert_eq!(optimize, Optimize { table: "T".into(), full: true });
         assert!(matches!(parse("SELECT 1").unwrap(), Command::Sql(_)));
+        let Command::UnsetProperties(unset) = parse("ALTER TABLE IF EXISTS T UNSET TBLPROPERTIES ('a.b', c)").unwrap() else { panic!() };
+        assert_eq!(unset, UnsetProperties { table: "t".into(), if_exists: true, keys: vec!["a.b".into(), "c".into()] });
+        assert!(matches!(parse("ALTER TABLE t DROP COLUMN unset").unwrap(), Command::Sql(_)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Always holds: one statement runs at a time; a statement that failed changed nothing; inside a transaction a failure
 //! leaves only ROLLBACK.
 
+use super::alter::Alteration;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows};
 use super::parse::{self, Command, Optimize, plain_name};
@@ -30,7 +31,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{AlterTable, ObjectName, ObjectType, Statement};
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType, Statement};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -114,10 +115,6 @@ impl Session {
         if !matches!(command, Command::Commit | Command::Rollback) {
             self.scope.check_usable()?;
         }
-        if matches!(command, Command::Sql(_)) {
-            // Listings of tables do not resolve names, so they show what was read last.
-            self.lake.table_names().await?;
-        }
         let max_attempts = options(self.ctx.state_ref().read().config_options()).max_statement_attempts.max(1);
         let mut attempt = 1;
         loop {
@@ -151,6 +148,7 @@ impl Session {
                 let rows = functions::history(self.lake.table(table).await?.as_ref()).await?;
                 Ok(Outcome::Rows(Rows { schema: rows.schema(), batches: vec![rows] }))
             }
+            Command::UnsetProperties(unset) => self.alter(&self.ctx.state(), Alteration::Unset(unset), sql).await,
             Command::Sql(statement) => self.sql(statement.as_ref().clone(), sql).await,
         }
     }
@@ -165,7 +163,7 @@ impl Session {
         let mut shows_tables = false;
         if let DfStatement::Statement(statement) = &statement {
             match statement.as_ref() {
-                Statement::AlterTable(alter) => return self.alter(&state, alter, sql).await,
+                Statement::AlterTable(alter) => return self.alter(&state, Alteration::Operations(alter), sql).await,
                 Statement::Drop {
                     object_type: ObjectType::Table,
                     cascade: false,
@@ -258,12 +256,12 @@ impl Session {
         optimize::plan(&self.ctx.state(), &log, base, optimize.full, sql.to_owned()).await
     }
 
-    async fn alter(&self, state: &SessionState, alter: &AlterTable, sql: &str) -> Result<Outcome> {
-        alter::added_columns(alter)?;
-        let table = plain_name(&alter.name)?;
+    async fn alter(&self, state: &SessionState, alteration: Alteration<'_>, sql: &str) -> Result<Outcome> {
+        alter::check(alteration)?;
+        let table = alteration.table()?;
         let log = match self.lake.find(&table).await? {
             Some(log) => log,
-            None if alter.if_exists => return Ok(Outcome::Done("ALTER TABLE".into())),
+            None if alteration.if_exists() => return Ok(Outcome::Done("ALTER TABLE".into())),
             None => return Err(self.lake.unknown_table(&table)),
         };
         let done = |version, facts| changed(Done { operation: "ALTER TABLE".into(), counts: RowCounts::default(), version, facts });
@@ -271,7 +269,7 @@ impl Session {
         let mut reran = 0;
         loop {
             let base = self.scope.view(&log).await?;
-            let step = alter::add_columns(state, &table, &base, alter, sql).await?;
+            let step = alter::step(state, &table, &base, alteration, sql).await?;
             if self.in_transaction() {
                 self.scope.append(&log, &base, step, vec![]).await?;
                 return Ok(done(None, CommitFacts::default()));

@@ -7,11 +7,21 @@ use super::deletion_vector::DeletionFile;
 use super::row_address::FragmentId;
 use super::schema::FieldId;
 use super::stats::ColumnStats;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The id of a named location outside the table folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BaseId(pub u32);
+
+/// A location outside the table folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// Its name, if it has one; unique in the table.
+    pub name: Option<String>,
+    /// Where it is; unique in the table.
+    pub location: String,
+}
 
 /// A set of rows with addresses `(id, 0 .. physical_rows)`.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +56,32 @@ impl Fragment {
         self.files
             .iter()
             .find_map(|file| file.columns.iter().position(|column| column.field == Some(field)).map(|position| (file, position)))
+    }
+
+    /// Makes the columns of these fields dead slots; the others keep their positions. Returns which fields had a column.
+    pub fn tombstone(&mut self, fields: &BTreeSet<FieldId>) -> BTreeSet<FieldId> {
+        let mut found = BTreeSet::new();
+        for column in self.files.iter_mut().flat_map(|file| &mut file.columns) {
+            if column.field.is_some_and(|field| fields.contains(&field)) {
+                found.extend(column.field.take());
+                column.stats = ColumnStats::default();
+            }
+        }
+        found
+    }
+
+    /// The fragment without its files of which no column is live; `None` if there is nothing to leave out. One file stays
+    /// in any case: readers count the rows of a fragment in it.
+    pub fn without_dead_files(&self) -> Option<Fragment> {
+        let dead = |file: &DataFile| !file.columns.is_empty() && file.columns.iter().all(|column| column.field.is_none());
+        if self.files.len() < 2 || !self.files.iter().any(dead) {
+            return None;
+        }
+        let mut files: Vec<DataFile> = self.files.iter().filter(|file| !dead(file)).cloned().collect();
+        if files.is_empty() {
+            files.extend(self.files.first().cloned());
+        }
+        Some(Fragment { files, ..self.clone() })
     }
 
     /// The bytes of all its data files.

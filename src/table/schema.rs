@@ -43,6 +43,23 @@ pub enum FieldType {
     },
 }
 
+impl FieldType {
+    /// Whether every value of this type is a value of `to` under the same bytes or a cast that cannot fail, and bounds of
+    /// values stay bounds.
+    pub fn widens_to(&self, to: &FieldType) -> bool {
+        use DataType::{Decimal128, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+        let (FieldType::Leaf(from), FieldType::Leaf(to)) = (self, to) else { return self == to };
+        match (from, to) {
+            (from, to) if from == to => true,
+            (Int8, Int16 | Int32 | Int64) | (Int16, Int32 | Int64) | (Int32, Int64) => true,
+            (UInt8, UInt16 | UInt32 | UInt64) | (UInt16, UInt32 | UInt64) | (UInt32, UInt64) => true,
+            (Float16, Float32 | Float64) | (Float32, Float64) => true,
+            (Decimal128(precision, scale), Decimal128(wider, same)) => wider > precision && scale == same,
+            _ => false,
+        }
+    }
+}
+
 /// A column, or a part of a nested one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {

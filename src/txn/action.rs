@@ -3,19 +3,35 @@
 //! A new action is a new file here, a variant below, and the places that the compiler then names: no `match` over
 //! [`Action`] has a wildcard arm, so apply, footprint, rebase and the wire form cannot forget one.
 
+pub mod add_base;
 pub mod add_data_file;
 pub mod add_field;
 pub mod add_fragment;
+pub mod alter_field;
+pub mod assert_unique_keys;
 pub mod change_of_address;
+pub mod config_update;
+pub mod drop_field;
 pub mod remove_fragment;
+pub mod reserve_fragment_ids;
+pub mod reset_table;
 pub mod set_deletion_file;
+pub mod tombstone_field_data;
 
+pub use add_base::AddBase;
 pub use add_data_file::AddDataFile;
 pub use add_field::AddField;
 pub use add_fragment::AddFragment;
+pub use alter_field::AlterField;
+pub use assert_unique_keys::AssertUniqueKeys;
 pub use change_of_address::{ChangeOfAddress, MapLocation};
+pub use config_update::ConfigUpdate;
+pub use drop_field::DropField;
 pub use remove_fragment::RemoveFragment;
+pub use reserve_fragment_ids::ReserveFragmentIds;
+pub use reset_table::ResetTable;
 pub use set_deletion_file::SetDeletionFile;
+pub use tombstone_field_data::TombstoneFieldData;
 
 use crate::manifest::frame::DecodeError;
 use crate::manifest::record::required;
@@ -36,6 +52,22 @@ pub enum Action {
     ChangeOfAddress(ChangeOfAddress),
     /// A new field.
     AddField(AddField),
+    /// Another name or type of a field, or that it may be NULL.
+    AlterField(AlterField),
+    /// A field goes with its values.
+    DropField(DropField),
+    /// Values of a fragment go.
+    TombstoneFieldData(TombstoneFieldData),
+    /// Settings change.
+    ConfigUpdate(ConfigUpdate),
+    /// Fragment ids are taken out of use.
+    ReserveFragmentIds(ReserveFragmentIds),
+    /// All fields and rows go.
+    ResetTable(ResetTable),
+    /// A new location outside the table folder.
+    AddBase(AddBase),
+    /// Keys that only this transaction inserts.
+    AssertUniqueKeys(AssertUniqueKeys),
 }
 
 impl Action {
@@ -48,6 +80,14 @@ impl Action {
             Action::SetDeletionFile(_) => "SetDeletionFile",
             Action::ChangeOfAddress(_) => "ChangeOfAddress",
             Action::AddField(_) => "AddField",
+            Action::AlterField(_) => "AlterField",
+            Action::DropField(_) => "DropField",
+            Action::TombstoneFieldData(_) => "TombstoneFieldData",
+            Action::ConfigUpdate(_) => "ConfigUpdate",
+            Action::ReserveFragmentIds(_) => "ReserveFragmentIds",
+            Action::ResetTable(_) => "ResetTable",
+            Action::AddBase(_) => "AddBase",
+            Action::AssertUniqueKeys(_) => "AssertUniqueKeys",
         }
     }
 }
@@ -62,6 +102,14 @@ impl From<&Action> for wire::Action {
             Action::SetDeletionFile(action) => Kind::SetDeletionFile(action.into()),
             Action::ChangeOfAddress(action) => Kind::ChangeOfAddress(action.into()),
             Action::AddField(action) => Kind::AddField(action.into()),
+            Action::AlterField(action) => Kind::AlterField(action.into()),
+            Action::DropField(action) => Kind::DropField(action.into()),
+            Action::TombstoneFieldData(action) => Kind::TombstoneFieldData(action.into()),
+            Action::ConfigUpdate(action) => Kind::ConfigUpdate(action.into()),
+            Action::ReserveFragmentIds(action) => Kind::ReserveFragmentIds(action.into()),
+            Action::ResetTable(action) => Kind::ResetTable(action.into()),
+            Action::AddBase(action) => Kind::AddBase(action.into()),
+            Action::AssertUniqueKeys(action) => Kind::AssertUniqueKeys(action.into()),
         };
         wire::Action { kind: Some(kind) }
     }
@@ -76,6 +124,14 @@ impl TryFrom<wire::Action> for Action {
             Kind::AddFragment(action) => Action::AddFragment(action.into()),
             Kind::AddDataFile(action) => Action::AddDataFile(action.try_into()?),
             Kind::AddField(action) => Action::AddField(action.try_into()?),
+            Kind::AlterField(action) => Action::AlterField(action.try_into()?),
+            Kind::DropField(action) => Action::DropField(action.try_into()?),
+            Kind::TombstoneFieldData(action) => Action::TombstoneFieldData(action.try_into()?),
+            Kind::ConfigUpdate(action) => Action::ConfigUpdate(action.try_into()?),
+            Kind::ReserveFragmentIds(action) => Action::ReserveFragmentIds(action.into()),
+            Kind::ResetTable(action) => Action::ResetTable(action.into()),
+            Kind::AddBase(action) => Action::AddBase(action.try_into()?),
+            Kind::AssertUniqueKeys(action) => Action::AssertUniqueKeys(action.try_into()?),
             Kind::RemoveFragment(action) => Action::RemoveFragment(action.try_into()?),
             Kind::SetDeletionFile(action) => Action::SetDeletionFile(action.try_into()?),
             Kind::ChangeOfAddress(action) => Action::ChangeOfAddress(action.try_into()?),

@@ -79,7 +79,15 @@ impl Transaction {
             | Action::RemoveFragment(_)
             | Action::SetDeletionFile(_)
             | Action::ChangeOfAddress(_)
-            | Action::AddField(_) => None,
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => None,
         });
         Token(last.max().unwrap_or(0))
     }
@@ -92,7 +100,36 @@ impl Transaction {
             | Action::AddDataFile(_)
             | Action::RemoveFragment(_)
             | Action::SetDeletionFile(_)
-            | Action::ChangeOfAddress(_) => None,
+            | Action::ChangeOfAddress(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => None,
+        });
+        Token(last.max().unwrap_or(0))
+    }
+
+    /// The first base token that is free.
+    pub fn next_base_token(&self) -> Token {
+        let last = self.actions().filter_map(|action| match action {
+            Action::AddBase(add) => Some(add.token.0 + 1),
+            Action::AddFragment(_)
+            | Action::AddDataFile(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::ChangeOfAddress(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AssertUniqueKeys(_) => None,
         });
         Token(last.max().unwrap_or(0))
     }

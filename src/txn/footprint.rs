@@ -1,7 +1,18 @@
 //! Footprints: what a transaction writes and needs, other than rows.
 //!
 //! A footprint is computed when two transactions are compared and never stored, so the rule can be sharpened without a
-//! change of format. Rows are compared by [`rebase`](super::rebase), which follows them.
+//! change of format. Rows, and fragments as sets of rows, are compared by [`rebase`](super::rebase), which follows them:
+//! a fragment that a rewrite moved is not gone.
+//!
+//! ```text
+//!   ours, landing second      theirs landed:  needs   writes a part   writes
+//!     needs                                     -          -         collides
+//!     writes a part                             -          -         collides
+//!     writes                                    -       collides     collides
+//! ```
+//!
+//! What only needed a coordinate is serialised first, so it never stands in the way of what lands later: an append after a
+//! dropped column collides, dropping a column after an append does not.
 //!
 //! Always holds: only ids of committed versions have coordinates; what a transaction mints nobody else can name.
 
@@ -9,18 +20,38 @@ use super::action::Action;
 use super::composite::Transaction;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 /// A place that transactions can collide on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Coordinate {
     /// The values of a field in a fragment.
     FieldData(FragmentId, FieldId),
-    /// What a field is.
+    /// That a field exists.
     FieldDefinition(FieldId),
+    /// One side of a field.
+    FieldFacet(FieldId, Facet),
     /// A name among the parts of a field, or among the columns.
     FieldName(Option<FieldId>, String),
+    /// A setting of the table.
+    ConfigEntry(String),
+    /// The name of a base.
+    BaseName(String),
+    /// The location of a base.
+    BaseLocation(String),
+}
+
+/// The sides of a field that are altered one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Facet {
+    /// Its name.
+    Name,
+    /// Its type.
+    Type,
+    /// Whether it can be NULL.
+    Nullability,
 }
 
 impl fmt::Display for Coordinate {
@@ -28,8 +59,14 @@ impl fmt::Display for Coordinate {
         match self {
             Coordinate::FieldData(fragment, field) => write!(f, "the values of field {field} in fragment {fragment}"),
             Coordinate::FieldDefinition(field) => write!(f, "the definition of field {field}"),
+            Coordinate::FieldFacet(field, Facet::Name) => write!(f, "the name of field {field}"),
+            Coordinate::FieldFacet(field, Facet::Type) => write!(f, "the type of field {field}"),
+            Coordinate::FieldFacet(field, Facet::Nullability) => write!(f, "whether field {field} can be NULL"),
             Coordinate::FieldName(None, name) => write!(f, "the column name '{name}'"),
             Coordinate::FieldName(Some(parent), name) => write!(f, "the name '{name}' in field {parent}"),
+            Coordinate::ConfigEntry(key) => write!(f, "the setting '{key}'"),
+            Coordinate::BaseName(name) => write!(f, "the base name '{name}'"),
+            Coordinate::BaseLocation(location) => write!(f, "the base at '{location}'"),
         }
     }
 }
@@ -39,14 +76,78 @@ impl fmt::Display for Coordinate {
 pub enum Mode {
     /// It must still be what it was.
     Requires,
+    /// Something within it becomes something else; what exactly, other coordinates say.
+    WritesPart,
     /// It becomes something else.
     Writes,
+}
+
+impl Mode {
+    /// Whether a claim that lands second collides with one that landed before.
+    fn collides(self, landed: Mode) -> bool {
+        match (self, landed) {
+            (_, Mode::Requires) => false,
+            (_, Mode::Writes) => true,
+            (ours, Mode::WritesPart) => ours == Mode::Writes,
+        }
+    }
+}
+
+/// A set of coordinates that cannot be listed; whoever claims it writes all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Region {
+    /// All settings of the table.
+    Config,
+}
+
+impl Region {
+    fn contains(self, coordinate: &Coordinate) -> bool {
+        match self {
+            Region::Config => matches!(coordinate, Coordinate::ConfigEntry(_)),
+        }
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Region::Config => f.write_str("the settings"),
+        }
+    }
+}
+
+/// The keys that a transaction inserts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyAssertion {
+    /// The fields of the key; `None` if one of them is only now created, so that nobody else can mean the same.
+    pub fields: Option<Vec<FieldId>>,
+    /// How keys were hashed.
+    pub scheme: u32,
+    /// The hashes.
+    pub hashes: Arc<BTreeSet<u64>>,
+}
+
+impl KeyAssertion {
+    /// Whether `other` is about the same key.
+    fn is_about(&self, other: &KeyAssertion) -> bool {
+        self.fields.is_some() && self.fields == other.fields
+    }
+
+    fn meets(&self, other: &KeyAssertion) -> bool {
+        self.scheme != other.scheme || !self.hashes.is_disjoint(&other.hashes)
+    }
 }
 
 /// The claims of a transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Footprint {
     claims: BTreeMap<Coordinate, Mode>,
+    regions: BTreeSet<Region>,
+    /// Whether it writes everything there is.
+    everything: bool,
+    /// Whether it inserts rows.
+    inserts: bool,
+    keys: Vec<KeyAssertion>,
 }
 
 impl Footprint {
@@ -56,6 +157,21 @@ impl Footprint {
         *held = (*held).max(mode);
     }
 
+    /// Claims all of a region.
+    pub fn claim_region(&mut self, region: Region) {
+        self.regions.insert(region);
+    }
+
+    /// Claims everything there is: nothing may land at the same time.
+    pub fn claim_everything(&mut self) {
+        self.everything = true;
+    }
+
+    /// Asserts that nobody else inserts these keys.
+    pub fn assert_keys(&mut self, keys: KeyAssertion) {
+        self.keys.push(keys);
+    }
+
     /// Everything that a transaction claims.
     pub fn of(transaction: &Transaction) -> Self {
         let mut footprint = Footprint::default();
@@ -63,17 +179,57 @@ impl Footprint {
             match action {
                 Action::AddDataFile(action) => action.footprint(&mut footprint),
                 Action::AddField(action) => action.footprint(&mut footprint),
+                Action::AlterField(action) => action.footprint(&mut footprint),
+                Action::DropField(action) => action.footprint(&mut footprint),
+                Action::TombstoneFieldData(action) => action.footprint(&mut footprint),
+                Action::ConfigUpdate(action) => action.footprint(&mut footprint),
+                Action::ResetTable(action) => action.footprint(&mut footprint),
+                Action::AddBase(action) => action.footprint(&mut footprint),
+                Action::AssertUniqueKeys(action) => action.footprint(&mut footprint),
+                Action::AddFragment(action) => footprint.inserts |= action.data_change,
+                Action::ReserveFragmentIds(_) => {}
                 // Rows are compared by following them, not by coordinates.
-                Action::AddFragment(_) | Action::RemoveFragment(_) | Action::SetDeletionFile(_) | Action::ChangeOfAddress(_) => {}
+                Action::RemoveFragment(_) | Action::SetDeletionFile(_) | Action::ChangeOfAddress(_) => {}
             }
         }
         footprint
     }
 
-    /// The first coordinate on which `self`, landing after `landed`, collides with it. What only needed a coordinate is
-    /// serialised first and so never stands in the way of what lands later.
-    pub fn collision(&self, landed: &Footprint) -> Option<&Coordinate> {
-        self.claims.keys().find(|coordinate| landed.claims.get(coordinate) == Some(&Mode::Writes))
+    /// The first place on which `self`, landing after `landed`, collides with it.
+    pub fn collision(&self, landed: &Footprint) -> Option<String> {
+        if self.everything || landed.everything {
+            return Some("the whole table".to_owned());
+        }
+        let collides =
+            |(coordinate, mode): &(&Coordinate, &Mode)| landed.claims.get(coordinate).is_some_and(|theirs| mode.collides(*theirs));
+        let claim = self.claims.iter().find(collides).map(|(coordinate, _)| coordinate.to_string());
+        claim
+            .or_else(|| landed.regions.iter().find_map(|region| self.within(*region, Mode::Requires)))
+            .or_else(|| self.regions.iter().find_map(|region| landed.within(*region, Mode::WritesPart)))
+            .or_else(|| self.regions.intersection(&landed.regions).next().map(Region::to_string))
+            .or_else(|| self.keys.iter().find_map(|keys| landed.breaks(keys)))
+            .or_else(|| landed.keys.iter().find_map(|keys| self.breaks(keys)))
+    }
+
+    /// The first coordinate within a region that is claimed at least so strongly.
+    fn within(&self, region: Region, least: Mode) -> Option<String> {
+        self.claims.iter().find(|(coordinate, mode)| region.contains(coordinate) && **mode >= least).map(|(at, _)| at.to_string())
+    }
+
+    /// How this transaction breaks what another one asserts of keys.
+    fn breaks(&self, keys: &KeyAssertion) -> Option<String> {
+        let of_key = |field: &FieldId| keys.fields.as_ref().is_some_and(|fields| fields.contains(field));
+        let rewritten = self.claims.iter().find(|(coordinate, mode)| {
+            matches!(coordinate, Coordinate::FieldData(_, field) if of_key(field)) && **mode >= Mode::WritesPart
+        });
+        if let Some((coordinate, _)) = rewritten {
+            return Some(format!("{coordinate}, which are keys"));
+        }
+        match self.keys.iter().find(|own| own.is_about(keys)) {
+            Some(own) if own.meets(keys) => Some("a key that both insert".to_owned()),
+            None if self.inserts => Some("rows whose keys are not known".to_owned()),
+            _ => None,
+        }
     }
 }
 
@@ -90,14 +246,31 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_collides_with_a_write_that_landed_before_it() {
+    fn modes_collide_by_who_lands_second() {
+        use Mode::{Requires, Writes, WritesPart};
         let place = Coordinate::FieldDefinition(FieldId(3));
-        let needs = footprint(&[(place.clone(), Mode::Requires)]);
-        let writes = footprint(&[(place.clone(), Mode::Writes)]);
-        assert_eq!(needs.collision(&writes), Some(&place));
-        assert_eq!(writes.collision(&needs), None);
-        assert_eq!(writes.collision(&writes), Some(&place));
-        assert_eq!(needs.collision(&needs), None);
+        let of = |mode| footprint(&[(place.clone(), mode)]);
+        for (ours, landed, collides) in [
+            (Requires, Requires, false),
+            (Requires, WritesPart, false),
+            (Requires, Writes, true),
+            (WritesPart, Requires, false),
+            (WritesPart, WritesPart, false),
+            (WritesPart, Writes, true),
+            (Writes, Requires, false),
+            (Writes, WritesPart, true),
+            (Writes, Writes, true),
+        ] {
+            let expected = collides.then(|| "the definition of field 3".to_owned());
+            assert_eq!(of(ours).collision(&of(landed)), expected, "{ours:?} after {landed:?}");
+        }
+    }
+
+    #[test]
+    fn the_strongest_claim_stays() {
+        let place = Coordinate::FieldDefinition(FieldId(3));
+        let both = footprint(&[(place.clone(), Mode::Writes), (place.clone(), Mode::Requires)]);
+        assert_eq!(both, footprint(&[(place, Mode::Writes)]));
     }
 
     #[test]
@@ -105,6 +278,57 @@ mod tests {
         let column = footprint(&[(Coordinate::FieldName(None, "a".into()), Mode::Writes)]);
         let part = footprint(&[(Coordinate::FieldName(Some(FieldId(1)), "a".into()), Mode::Writes)]);
         assert_eq!(column.collision(&part), None);
-        assert_eq!(column.collision(&column).unwrap().to_string(), "the column name 'a'");
+        assert_eq!(column.collision(&column).unwrap(), "the column name 'a'");
+    }
+
+    #[test]
+    fn all_settings_collide_with_any_of_them() {
+        let one = footprint(&[(Coordinate::ConfigEntry("a".into()), Mode::Writes)]);
+        let other = footprint(&[(Coordinate::ConfigEntry("b".into()), Mode::Writes)]);
+        let field = footprint(&[(Coordinate::FieldDefinition(FieldId(1)), Mode::Writes)]);
+        let mut all = Footprint::default();
+        all.claim_region(Region::Config);
+        assert_eq!(one.collision(&other), None);
+        assert_eq!(one.collision(&all).unwrap(), "the setting 'a'");
+        assert_eq!(all.collision(&one).unwrap(), "the setting 'a'");
+        assert_eq!(all.collision(&all).unwrap(), "the settings");
+        assert_eq!((all.collision(&field), field.collision(&all)), (None, None));
+    }
+
+    #[test]
+    fn everything_collides_with_nothing_too() {
+        let mut everything = Footprint::default();
+        everything.claim_everything();
+        let nothing = Footprint::default();
+        assert_eq!(everything.collision(&nothing).unwrap(), "the whole table");
+        assert_eq!(nothing.collision(&everything).unwrap(), "the whole table");
+    }
+
+    #[test]
+    fn keys_are_held_against_what_others_insert_and_rewrite() {
+        let keys = |fields: Option<&[i32]>, scheme, hashes: &[u64]| {
+            let mut footprint = Footprint { inserts: true, ..Footprint::default() };
+            let fields = fields.map(|fields| fields.iter().map(|id| FieldId(*id)).collect());
+            footprint.assert_keys(KeyAssertion { fields, scheme, hashes: Arc::new(hashes.iter().copied().collect()) });
+            footprint
+        };
+        let ours = keys(Some(&[1]), 1, &[5, 6]);
+        let data = |field| footprint(&[(Coordinate::FieldData(FragmentId(0), FieldId(field)), Mode::Writes)]);
+        let insert = Footprint { inserts: true, ..Footprint::default() };
+        for (theirs, expected) in [
+            (keys(Some(&[1]), 1, &[7]), None),
+            (keys(Some(&[1]), 1, &[6, 7]), Some("a key that both insert")),
+            (keys(Some(&[1]), 2, &[7]), Some("a key that both insert")),
+            (keys(Some(&[2]), 1, &[7]), Some("rows whose keys are not known")),
+            (keys(None, 1, &[7]), Some("rows whose keys are not known")),
+            (insert.clone(), Some("rows whose keys are not known")),
+            (data(1), Some("the values of field 1 in fragment 0, which are keys")),
+            (data(2), None),
+            (Footprint::default(), None),
+        ] {
+            assert_eq!(ours.collision(&theirs).as_deref(), expected);
+            assert_eq!(theirs.collision(&ours).as_deref(), expected);
+        }
+        assert_eq!(insert.collision(&insert), None);
     }
 }

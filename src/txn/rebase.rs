@@ -48,6 +48,13 @@ pub struct Collision {
     pub statement: String,
 }
 
+impl Collision {
+    /// A collision with something that landed by `version`, without a transaction to name.
+    pub fn unnamed(coordinate: String, version: u64) -> Self {
+        Collision { coordinate, rows: vec![], version, transaction: String::new(), statement: String::new() }
+    }
+}
+
 /// The coordinate of a collision, and rows of it.
 type Found = (String, Vec<RowAddress>);
 
@@ -78,7 +85,7 @@ pub struct Rebase {
     targets: BTreeMap<FragmentRef, usize>,
     /// Fragments that we remove without moving their rows.
     removals: BTreeSet<FragmentId>,
-    /// Fragments of others to which we add columns.
+    /// Fragments of others whose columns we change.
     columns: BTreeSet<FragmentId>,
     /// Rows that others deleted in fragments that we move, by their addresses before the move.
     foreign: BTreeMap<FragmentId, RoaringBitmap>,
@@ -134,7 +141,16 @@ impl Rebase {
                         removed.insert(remove.fragment);
                     }
                     Action::AddDataFile(add) => this.columns.extend(add.fragment.committed()),
-                    Action::AddFragment(_) | Action::AddField(_) => {}
+                    Action::TombstoneFieldData(tombstone) => this.columns.extend(tombstone.fragment.committed()),
+                    Action::AddFragment(_)
+                    | Action::AddField(_)
+                    | Action::AlterField(_)
+                    | Action::DropField(_)
+                    | Action::ConfigUpdate(_)
+                    | Action::ReserveFragmentIds(_)
+                    | Action::ResetTable(_)
+                    | Action::AddBase(_)
+                    | Action::AssertUniqueKeys(_) => {}
                 }
             }
         }
@@ -155,8 +171,18 @@ impl Rebase {
                     Action::SetDeletionFile(set) => (set.fragment, false),
                     Action::RemoveFragment(remove) => (remove.fragment, false),
                     Action::AddDataFile(add) => (add.fragment, true),
+                    Action::TombstoneFieldData(tombstone) => (tombstone.fragment, false),
                     // What a change of address moves is removed as well.
-                    Action::ChangeOfAddress(_) | Action::AddFragment(_) | Action::AddField(_) => continue,
+                    Action::ChangeOfAddress(_)
+                    | Action::AddFragment(_)
+                    | Action::AddField(_)
+                    | Action::AlterField(_)
+                    | Action::DropField(_)
+                    | Action::ConfigUpdate(_)
+                    | Action::ReserveFragmentIds(_)
+                    | Action::ResetTable(_)
+                    | Action::AddBase(_)
+                    | Action::AssertUniqueKeys(_) => continue,
                 };
                 if let Some(group) = self.targets.get(&fragment).and_then(|at| self.groups.get_mut(*at)) {
                     group.built_upon |= !own_file || step != group.step;
@@ -183,8 +209,16 @@ impl Rebase {
                 Action::AddFragment(_)
                 | Action::AddDataFile(_)
                 | Action::RemoveFragment(_)
+                | Action::TombstoneFieldData(_)
                 | Action::SetDeletionFile(_)
-                | Action::AddField(_) => {}
+                | Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => {}
             }
         }
         needed
@@ -208,7 +242,7 @@ impl Rebase {
 
     fn walk(&mut self, landed: &CommittedTransaction, maps: &[Option<Arc<AddressMap>>]) -> Result<(), Found> {
         if let Some(coordinate) = self.footprint.collision(&Footprint::of(&landed.transaction)) {
-            return Err((coordinate.to_string(), vec![]));
+            return Err((coordinate, vec![]));
         }
         let moved_by_them: BTreeSet<FragmentId> = landed
             .transaction
@@ -218,8 +252,16 @@ impl Rebase {
                 Action::AddFragment(_)
                 | Action::AddDataFile(_)
                 | Action::RemoveFragment(_)
+                | Action::TombstoneFieldData(_)
                 | Action::SetDeletionFile(_)
-                | Action::AddField(_) => None,
+                | Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => None,
             })
             .flatten()
             .collect();
@@ -228,9 +270,22 @@ impl Rebase {
         let mut maps = maps.iter();
         for action in landed.transaction.actions() {
             match action {
-                Action::AddFragment(_) | Action::AddField(_) => {}
+                Action::AddFragment(_)
+                | Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => {}
                 Action::AddDataFile(add) => {
                     if let Ref::Committed(fragment) = add.fragment {
+                        self.column_changed(fragment)?;
+                    }
+                }
+                Action::TombstoneFieldData(tombstone) => {
+                    if let Ref::Committed(fragment) = tombstone.fragment {
                         self.column_changed(fragment)?;
                     }
                 }
@@ -381,9 +436,17 @@ fn added_rows(transaction: &Transaction) -> BTreeMap<FragmentRef, u32> {
         Action::AddFragment(add) => Some((Ref::Local(add.token), add.physical_rows)),
         Action::AddDataFile(_)
         | Action::RemoveFragment(_)
+        | Action::TombstoneFieldData(_)
         | Action::SetDeletionFile(_)
         | Action::ChangeOfAddress(_)
-        | Action::AddField(_) => None,
+        | Action::AddField(_)
+        | Action::AlterField(_)
+        | Action::DropField(_)
+        | Action::ConfigUpdate(_)
+        | Action::ReserveFragmentIds(_)
+        | Action::ResetTable(_)
+        | Action::AddBase(_)
+        | Action::AssertUniqueKeys(_) => None,
     });
     added.collect()
 }
@@ -415,7 +478,7 @@ fn unusable(reason: &str) -> Found {
 
 /// What does not add up is a collision: the statement runs again on the newest version.
 fn broken(reason: &str) -> Collision {
-    Collision { coordinate: reason.to_owned(), rows: vec![], version: 0, transaction: String::new(), statement: String::new() }
+    Collision::unnamed(reason.to_owned(), 0)
 }
 
 #[cfg(test)]

@@ -47,6 +47,8 @@ pub struct Minted {
     pub fragments: BTreeMap<Token, FragmentId>,
     /// Fields by token.
     pub fields: BTreeMap<Token, FieldId>,
+    /// Bases by token.
+    pub bases: BTreeMap<Token, BaseId>,
 }
 
 impl Minted {

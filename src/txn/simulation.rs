@@ -487,7 +487,16 @@ fn reach(transaction: &Transaction, effects: &[Effect]) -> Reach {
             Action::AddField(add) => {
                 reach.columns.insert(add.name.clone());
             }
-            Action::AddFragment(_) | Action::AddDataFile(_) => {}
+            Action::AddFragment(_)
+            | Action::AddDataFile(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => {}
         }
     }
     for action in transaction.actions() {

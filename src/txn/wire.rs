@@ -9,6 +9,7 @@ use super::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
 use crate::manifest::frame::DecodeError;
 use crate::manifest::record::{id_from_wire, id_to_wire, required};
 use crate::manifest::wire;
+use crate::table::fragment::BaseId;
 use crate::table::row_address::{FragmentId, MAX_ROWS_PER_FRAGMENT};
 use crate::table::schema::FieldId;
 use bytes::Bytes;
@@ -106,6 +107,7 @@ impl From<&Minted> for wire::Minted {
         wire::Minted {
             fragments: minted.fragments.iter().map(|(token, id)| wire::MintedFragment { token: token.0, id: id.0 }).collect(),
             fields: minted.fields.iter().map(|(token, id)| wire::MintedField { token: token.0, id: id.0 }).collect(),
+            bases: minted.bases.iter().map(|(token, id)| wire::MintedBase { token: token.0, id: id.0 }).collect(),
         }
     }
 }
@@ -116,7 +118,8 @@ impl TryFrom<wire::Minted> for Minted {
     fn try_from(minted: wire::Minted) -> Result<Self, DecodeError> {
         let fragments = minted.fragments.into_iter().map(|bound| Ok((Token(bound.token), fragment_id(bound.id)?)));
         let fields = minted.fields.into_iter().map(|bound| Ok((Token(bound.token), field_id(bound.id)?)));
-        Ok(Minted { fragments: once_each(fragments)?, fields: once_each(fields)? })
+        let bases = minted.bases.into_iter().map(|bound| Ok((Token(bound.token), BaseId(bound.id))));
+        Ok(Minted { fragments: once_each(fragments)?, fields: once_each(fields)?, bases: once_each(bases)? })
     }
 }
 
@@ -218,6 +221,7 @@ fn check(committed: &CommittedTransaction) -> Result<(), String> {
     }
     let mut fragments = Tokens { kind: "fragment", bound: BTreeSet::new() };
     let mut fields = Tokens { kind: "field", bound: BTreeSet::new() };
+    let mut bases = Tokens { kind: "base", bound: BTreeSet::new() };
     for action in transaction.actions() {
         match action {
             Action::AddFragment(action) => fragments.bind(action.token)?,
@@ -229,6 +233,18 @@ fn check(committed: &CommittedTransaction) -> Result<(), String> {
                 action.parent.map_or(Ok(()), |parent| fields.used(parent))?;
                 fields.bind(action.token)?;
             }
+            Action::AlterField(action) => {
+                fields.used(action.field)?;
+                action.parent.map_or(Ok(()), |parent| fields.used(parent))?;
+            }
+            Action::DropField(action) => fields.used(action.field)?,
+            Action::TombstoneFieldData(action) => {
+                fragments.used(action.fragment)?;
+                action.fields.iter().try_for_each(|field| fields.used(*field))?;
+            }
+            Action::AddBase(action) => bases.bind(action.token)?,
+            Action::AssertUniqueKeys(action) => action.fields.iter().try_for_each(|field| fields.used(*field))?,
+            Action::ConfigUpdate(_) | Action::ReserveFragmentIds(_) | Action::ResetTable(_) => {}
             Action::RemoveFragment(action) => fragments.used(action.fragment)?,
             Action::SetDeletionFile(action) => fragments.used(action.fragment)?,
             Action::ChangeOfAddress(action) => {
@@ -236,7 +252,10 @@ fn check(committed: &CommittedTransaction) -> Result<(), String> {
             }
         }
     }
-    match fragments.bound.iter().eq(minted.fragments.keys()) && fields.bound.iter().eq(minted.fields.keys()) {
+    let same = fragments.bound.iter().eq(minted.fragments.keys())
+        && fields.bound.iter().eq(minted.fields.keys())
+        && bases.bound.iter().eq(minted.bases.keys());
+    match same {
         true => Ok(()),
         false => Err("it binds other tokens than those that got ids".into()),
     }

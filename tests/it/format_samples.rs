@@ -6,11 +6,14 @@ use amend::manifest::fragments::{FragmentSet, Page};
 use amend::manifest::snapshot::{Counters, Snapshot};
 use amend::manifest::version::Version;
 use amend::table::deletion_vector::DeletionFile;
-use amend::table::fragment::{BlockChecksums, DataFile, FileColumn, Fragment};
+use amend::table::fragment::{Base, BaseId, BlockChecksums, DataFile, FileColumn, Fragment};
 use amend::table::row_address::FragmentId;
 use amend::table::schema::{Field, FieldId, FieldType, TableSchema};
 use amend::table::stats::{ColumnStats, StatValue};
-use amend::txn::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use amend::txn::action::{
+    Action, AddBase, AddDataFile, AddField, AddFragment, AlterField, AssertUniqueKeys, ChangeOfAddress, ConfigUpdate, DropField,
+    MapLocation, RemoveFragment, ReserveFragmentIds, ResetTable, SetDeletionFile, TombstoneFieldData,
+};
 use amend::txn::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
 use amend::txn::refs::{Minted, Ref, Token};
 use arrow_schema::{DataType, TimeUnit};
@@ -30,8 +33,9 @@ pub fn version() -> Version {
             version: 42,
             table_id: 0x0190_0000_0000_7000_8000_0000_0000_00AA,
             schema: Arc::new(TableSchema::new(fields()).unwrap()),
-            counters: Counters { fragment: FragmentId(10), field: FieldId(12) },
+            counters: Counters { fragment: FragmentId(10), field: FieldId(12), base: BaseId(4) },
             config: BTreeMap::from([("amend.target_rows".into(), "1000000".into()), ("note".into(), "größer".into())]),
+            bases: BTreeMap::from([(BaseId(1), base("archive")), (BaseId(3), Base { name: None, ..base("cold") })]),
             fragments: FragmentSet::new(vec![page], tail),
             low_water_mark: 7,
         },
@@ -39,6 +43,10 @@ pub fn version() -> Version {
         time_ms: 1_764_547_200_123,
         writer: "amend 0.1.0".into(),
     }
+}
+
+fn base(name: &str) -> Base {
+    Base { name: Some(name.into()), location: format!("s3://bucket/{name}") }
 }
 
 /// The records of its page.
@@ -144,6 +152,31 @@ fn update() -> CommittedTransaction {
         actions: vec![
             add_field(0, None, "place", FieldType::Struct),
             add_field(1, Some(Ref::Local(Token(0))), "lat", FieldType::Leaf(DataType::Float64)),
+            Action::AlterField(AlterField {
+                field: Ref::Local(Token(1)),
+                parent: Some(Ref::Local(Token(0))),
+                name: Some("latitude".into()),
+                field_type: Some(FieldType::Leaf(DataType::Float64)),
+                nullable: Some(true),
+            }),
+            Action::DropField(DropField { field: Ref::Committed(FieldId(11)) }),
+            Action::AddBase(AddBase { token: Token(2), base: base("cold") }),
+            Action::TombstoneFieldData(TombstoneFieldData {
+                fragment: Ref::Committed(FragmentId(8)),
+                fields: vec![Ref::Committed(FieldId(1))],
+                data_change: true,
+            }),
+            Action::ConfigUpdate(ConfigUpdate {
+                entries: BTreeMap::from([("note".into(), None), ("owner".into(), Some("me".into()))]),
+                replace: true,
+            }),
+            Action::ReserveFragmentIds(ReserveFragmentIds { count: 3 }),
+            Action::AssertUniqueKeys(AssertUniqueKeys {
+                fields: vec![Ref::Committed(FieldId(1)), Ref::Local(Token(0))],
+                scheme: 1,
+                hashes: Arc::new([5, u64::MAX].into()),
+            }),
+            Action::ResetTable(ResetTable),
         ],
         counts: RowCounts::default(),
     };
@@ -164,6 +197,7 @@ fn update() -> CommittedTransaction {
         minted: Minted {
             fragments: BTreeMap::from([(Token(0), FragmentId(8))]),
             fields: BTreeMap::from([(Token(0), FieldId(9)), (Token(1), FieldId(10))]),
+            bases: BTreeMap::from([(Token(2), BaseId(3))]),
         },
         facts: CommitFacts { attempts: 2, rebased_over: 1, rows_carried: 3, vectors_merged: 1, groups_dropped: 5, reran: 6 },
     }
@@ -188,7 +222,7 @@ fn rewrite() -> CommittedTransaction {
     };
     CommittedTransaction {
         transaction: Transaction { id: TransactionId(12), read_version: 41, steps: vec![step] },
-        minted: Minted { fragments: BTreeMap::from([(Token(4), FragmentId(9))]), fields: BTreeMap::new() },
+        minted: Minted { fragments: BTreeMap::from([(Token(4), FragmentId(9))]), ..Minted::default() },
         facts: CommitFacts { attempts: 1, ..CommitFacts::default() },
     }
 }

@@ -80,7 +80,17 @@ pub async fn named_objects(log: &VersionLog) -> BTreeSet<String> {
                         named.insert(path.clone());
                     }
                 }
-                Action::AddFragment(_) | Action::RemoveFragment(_) | Action::AddField(_) => {}
+                Action::AddFragment(_)
+                | Action::RemoveFragment(_)
+                | Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_)
+                | Action::TombstoneFieldData(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => {}
             }
         }
     }

@@ -3,7 +3,10 @@ use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
 use crate::table::schema::FieldType;
 use crate::table::stats::ColumnStats;
-use crate::txn::action::{AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use crate::txn::action::{
+    AddBase, AddDataFile, AddField, AddFragment, AlterField, AssertUniqueKeys, ChangeOfAddress, ConfigUpdate, DropField, MapLocation,
+    RemoveFragment, ReserveFragmentIds, ResetTable, SetDeletionFile, TombstoneFieldData,
+};
 use crate::txn::composite::{Step, TransactionId};
 use arrow_schema::DataType;
 use bytes::Bytes;
@@ -263,4 +266,169 @@ fn ids_end() {
     table.counters.field = FieldId(i32::MAX);
     let full = apply(&table, &transaction(vec![add_field(0, None, "c", LEAF)]), 2).unwrap_err();
     assert_eq!(full.to_string(), "no field ids are left");
+}
+
+fn alter(field: FieldRef) -> AlterField {
+    AlterField { field, parent: None, name: None, field_type: None, nullable: None }
+}
+
+/// The schema as name, type and whether it can be NULL.
+fn columns(snapshot: &Snapshot) -> Vec<(i32, &str, bool)> {
+    snapshot.schema.fields().iter().map(|field| (field.id.0, field.name.as_str(), field.nullable)).collect()
+}
+
+#[test]
+fn a_field_gets_another_name_and_type_and_may_be_null() {
+    let wide = Some(FieldType::Leaf(DataType::Int64));
+    let (after, _) = after(vec![
+        add_field(0, None, "s", FieldType::Struct),
+        add_field(1, Some(own_field(0)), "part", LEAF),
+        Action::AlterField(AlterField { name: Some("z".into()), field_type: wide.clone(), ..alter(field(1)) }),
+        Action::AlterField(AlterField { parent: Some(own_field(0)), name: Some("z".into()), ..alter(own_field(1)) }),
+    ]);
+    assert_eq!(columns(&after), [(1, "z", true), (2, "b", true), (3, "s", true), (4, "z", true)]);
+    assert_eq!(after.schema.field(FieldId(1)).map(|field| &field.field_type), wide.as_ref());
+    for (action, needle) in [
+        (AlterField { name: Some("x".into()), ..alter(field(99)) }, "no field 99"),
+        (AlterField { name: Some("x".into()), parent: Some(field(2)), ..alter(field(1)) }, "part of another field"),
+        (AlterField { field_type: Some(FieldType::Leaf(DataType::Int16)), ..alter(field(1)) }, "not every value of field 1 ('a')"),
+        (AlterField { field_type: Some(FieldType::Struct), ..alter(field(1)) }, "not every value of field 1 ('a')"),
+        (AlterField { nullable: Some(false), ..alter(field(1)) }, "may hold NULLs"),
+        (AlterField { name: Some("b".into()), ..alter(field(1)) }, "share the name 'b'"),
+    ] {
+        let reason = refusal(vec![Action::AlterField(action)]);
+        assert!(reason.contains(needle), "{reason}");
+    }
+}
+
+#[test]
+fn a_dropped_field_takes_its_parts_and_its_columns_along() {
+    let (before, _) = after(vec![
+        add_field(0, None, "s", FieldType::Struct),
+        add_field(1, Some(own_field(0)), "part", LEAF),
+        add_fragment(0, 5),
+        add_file(own(0), &[5], &[field(1), own_field(0)]),
+        add_file(own(0), &[5], &[own_field(1)]),
+    ]);
+    let dropped = before.schema.fields().iter().find(|field| field.name == "s").unwrap().id;
+    let id = before.fragments.iter().last().unwrap().id;
+    let step = |action| Step { actions: vec![action], ..Step::default() };
+    let of = |steps| Transaction { id: TransactionId(2), read_version: before.version, steps };
+    let (after, _) = apply(&before, &of(vec![step(Action::DropField(DropField { field: Ref::Committed(dropped) }))]), 9).unwrap();
+    let fragment = after.fragments.get(id).unwrap();
+    let slots: Vec<Vec<Option<i32>>> =
+        fragment.files.iter().map(|file| file.columns.iter().map(|column| column.field.map(|field| field.0)).collect()).collect();
+    assert_eq!((slots, fragment.updated_at, fragment.physical_rows), (vec![vec![Some(1), None]], 9, 5));
+    assert!(columns(&after).iter().all(|(_, name, _)| *name != "s" && *name != "part"));
+    assert_eq!(after.counters.field, before.counters.field);
+
+    let again = vec![step(Action::DropField(DropField { field: Ref::Committed(dropped) })), step(add_field(0, None, "s", LEAF))];
+    let (after, minted) = apply(&before, &of(again), 9).unwrap();
+    assert_eq!(minted.fields[&Token(0)], before.counters.field);
+    assert!(after.schema.column("s").is_some_and(|column| column.id == before.counters.field));
+    let (after, _) = apply(&before, &of(vec![step(Action::DropField(DropField { field: field(1) }))]), 9).unwrap();
+    assert_eq!(after.fragments.get(id).unwrap().files.len(), 2);
+
+    // The rows of a fragment stay, and with them a file to count them in.
+    let all = [1, dropped.0].map(|id| step(Action::DropField(DropField { field: field(id) }))).to_vec();
+    let (after, _) = apply(&before, &of(all), 9).unwrap();
+    let fragment = after.fragments.get(id).unwrap();
+    assert_eq!((fragment.files.len(), fragment.live_rows()), (1, 5));
+}
+
+fn config(replace: bool, entries: &[(&str, Option<&str>)]) -> Action {
+    let entries = entries.iter().map(|(key, value)| ((*key).to_owned(), value.map(str::to_owned))).collect();
+    Action::ConfigUpdate(ConfigUpdate { entries, replace })
+}
+
+#[test]
+fn settings_are_merged_removed_and_replaced() {
+    let set = config(false, &[("a", Some("1")), ("b", Some("2"))]);
+    let settings = |actions: Vec<Action>| after(actions).0.config.into_iter().collect::<Vec<_>>();
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(settings(vec![set.clone(), config(false, &[("a", None), ("c", Some("3"))])]), [pair("b", "2"), pair("c", "3")]);
+    assert_eq!(settings(vec![set.clone(), config(true, &[("b", Some("4")), ("x", None)])]), [pair("b", "4")]);
+    assert_eq!(settings(vec![set, config(true, &[])]), []);
+}
+
+#[test]
+fn reserved_fragment_ids_are_passed_over() {
+    let reserve = |count| Action::ReserveFragmentIds(ReserveFragmentIds { count });
+    let file = |token| add_file(own(token), &[1], &[field(1)]);
+    let (after, minted) = after(vec![add_fragment(0, 1), file(0), reserve(5), reserve(0), add_fragment(1, 1), file(1)]);
+    assert_eq!(minted.fragments, BTreeMap::from([(Token(0), FragmentId(2)), (Token(1), FragmentId(8))]));
+    assert_eq!((ids(&after), after.counters.fragment), (vec![0, 1, 2, 8], FragmentId(9)));
+    assert!(refusal(vec![reserve(u32::MAX - 2)]).contains("no fragment ids"));
+    assert!(refusal(vec![reserve(u32::MAX)]).contains("no fragment ids"));
+}
+
+#[test]
+fn a_reset_table_is_built_anew_under_new_ids() {
+    let bases = add_base(0, Some("b"), "s3://b");
+    let (after, minted) = after(vec![
+        config(false, &[("k", Some("v"))]),
+        bases,
+        Action::ResetTable(ResetTable),
+        add_field(0, None, "a", LEAF),
+        add_fragment(0, 4),
+        add_file(own(0), &[4], &[own_field(0)]),
+    ]);
+    assert_eq!((minted.fields[&Token(0)], minted.fragments[&Token(0)]), (FieldId(3), FragmentId(2)));
+    assert_eq!((columns(&after), ids(&after), after.live_rows()), (vec![(3, "a", true)], vec![2], 4));
+    assert_eq!((after.config.len(), after.bases.len()), (1, 1));
+    assert!(refusal(vec![Action::ResetTable(ResetTable), remove(old(0))]).contains("no fragment 0"));
+    assert!(refusal(vec![Action::ResetTable(ResetTable), add_field(0, Some(field(1)), "p", LEAF)]).contains("no field 1"));
+}
+
+fn tombstone(fragment: FragmentRef, fields: &[FieldRef]) -> Action {
+    Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: fields.to_vec(), data_change: true })
+}
+
+#[test]
+fn values_of_a_fragment_go_and_come_anew() {
+    let slots = |snapshot: &Snapshot, id: u32| -> Vec<Vec<Option<i32>>> {
+        let fragment = snapshot.fragments.get(FragmentId(id)).unwrap();
+        fragment.files.iter().map(|file| file.columns.iter().map(|column| column.field.map(|field| field.0)).collect()).collect()
+    };
+    let (one, _) = after(vec![tombstone(old(0), &[field(1)])]);
+    assert_eq!((slots(&one, 0), slots(&one, 1)), (vec![vec![None, Some(2)]], vec![vec![Some(1), Some(2)]]));
+    assert_eq!(one.fragments.get(FragmentId(0)).unwrap().updated_at, 2);
+    let (anew, _) = after(vec![tombstone(old(0), &[field(1)]), add_file(old(0), &[3], &[field(1)])]);
+    assert_eq!(slots(&anew, 0), [vec![None, Some(2)], vec![Some(1)]]);
+    let (all, _) = after(vec![tombstone(old(0), &[field(1), field(2)]), add_file(old(0), &[3], &[field(2)])]);
+    assert_eq!(slots(&all, 0), [vec![Some(2)]]);
+    let (none, _) = after(vec![tombstone(old(0), &[field(1), field(2)])]);
+    assert_eq!((slots(&none, 0), none.live_rows()), (vec![vec![None, None]], 5));
+    assert!(refusal(vec![tombstone(old(0), &[field(1)]), tombstone(old(0), &[field(1)])]).contains("no values of field 1"));
+    assert!(refusal(vec![tombstone(old(7), &[field(1)])]).contains("no fragment 7"));
+}
+
+fn add_base(token: u32, name: Option<&str>, location: &str) -> Action {
+    let base = Base { name: name.map(str::to_owned), location: location.into() };
+    Action::AddBase(AddBase { token: Token(token), base })
+}
+
+#[test]
+fn bases_have_names_and_locations_of_their_own() {
+    let (after, minted) = after(vec![add_base(4, None, "s3://a"), add_base(2, None, "s3://b"), add_base(3, Some("c"), "s3://c")]);
+    assert_eq!(minted.bases, BTreeMap::from([(Token(4), BaseId(0)), (Token(2), BaseId(1)), (Token(3), BaseId(2))]));
+    assert_eq!((after.bases.len(), after.counters.base), (3, BaseId(3)));
+    for (actions, needle) in [
+        (vec![add_base(0, Some("a"), "s3://a"), add_base(1, Some("a"), "s3://b")], "shares its name"),
+        (vec![add_base(0, Some("a"), "s3://a"), add_base(1, None, "s3://a")], "shares its name or location"),
+        (vec![add_base(0, None, "s3://a"), add_base(0, None, "s3://b")], "bound twice"),
+    ] {
+        assert!(refusal(actions).contains(needle));
+    }
+}
+
+#[test]
+fn an_assertion_changes_nothing_and_names_fields_that_exist() {
+    let assertion = |fields: &[FieldRef]| {
+        let (fields, hashes) = (fields.to_vec(), Arc::new(BTreeSet::from([1])));
+        Action::AssertUniqueKeys(AssertUniqueKeys { fields, scheme: 1, hashes })
+    };
+    assert_eq!(after(vec![assertion(&[field(1), field(2)])]).0, Snapshot { version: 2, ..table() });
+    assert!(refusal(vec![assertion(&[field(9)])]).contains("no field 9"));
+    assert!(refusal(vec![assertion(&[])]).contains("no fields"));
 }

@@ -52,7 +52,7 @@ fn good() -> wire::Manifest {
         version: 9,
         table_id: Bytes::from_static(&[7; 16]),
         fields: vec![field(1), field(2)],
-        counters: Some(wire::Counters { fragment: 100, field: 3 }),
+        counters: Some(wire::Counters { fragment: 100, field: 3, base: 0 }),
         low_water_mark: 1,
         pages: vec![page(0, 4), page(7, 9)],
         tail: vec![removed(2), put(8), put(99)],
@@ -89,8 +89,8 @@ fn what_does_not_add_up_is_refused() {
         ("low-water mark 10", |m| m.low_water_mark = 10),
         ("an id of 0 bytes", |m| m.table_id = Bytes::new()),
         ("counters is missing", |m| m.counters = None),
-        ("never given out", |m| m.counters = Some(wire::Counters { fragment: 100, field: 2 })),
-        ("never given out", |m| m.counters = Some(wire::Counters { fragment: 99, field: 3 })),
+        ("never given out", |m| m.counters = Some(wire::Counters { fragment: 100, field: 2, base: 0 })),
+        ("never given out", |m| m.counters = Some(wire::Counters { fragment: 99, field: 3, base: 0 })),
         ("fields 1 and 2 share the name", |m| m.fields[1].name = "f1".into()),
         ("precedes its parent", |m| m.fields[0].parent = Some(2)),
         ("used twice", |m| m.fields[1].id = 1),
@@ -170,7 +170,7 @@ fn unknown_actions_are_named() {
 #[test]
 fn deep_and_wide_schemas_do_not_reach_the_stack_or_the_clock() {
     let deep = |levels: i32| wire::Manifest {
-        counters: Some(wire::Counters { fragment: 100, field: i32::MAX }),
+        counters: Some(wire::Counters { fragment: 100, field: i32::MAX, base: 0 }),
         fields: (1..=levels).map(|id| wire::Field { r#type: "Struct".into(), parent: (id > 1).then(|| id - 1), ..field(id) }).collect(),
         ..good()
     };

@@ -4,10 +4,13 @@ use super::*;
 use crate::manifest::fragments::{FragmentSet, Page};
 use crate::manifest::snapshot::{Counters, Snapshot};
 use crate::table::deletion_vector::DeletionFile;
-use crate::table::fragment::{BaseId, BlockChecksums, DataFile, FileColumn};
+use crate::table::fragment::{Base, BaseId, BlockChecksums, DataFile, FileColumn};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use crate::table::stats::{ColumnStats, StatValue};
-use crate::txn::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use crate::txn::action::{
+    Action, AddBase, AddDataFile, AddField, AddFragment, AlterField, AssertUniqueKeys, ChangeOfAddress, ConfigUpdate, DropField,
+    MapLocation, RemoveFragment, ReserveFragmentIds, ResetTable, SetDeletionFile, TombstoneFieldData,
+};
 use crate::txn::composite::{CommitFacts, RowCounts, Step, Transaction};
 use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, TimeUnit};
@@ -124,7 +127,7 @@ fn fragment() -> impl Strategy<Value = Fragment> {
 type Seed = (u8, u32, bool, Vec<u32>, DataFile, DataType);
 
 fn transaction() -> impl Strategy<Value = CommittedTransaction> {
-    let seed = (0..6u8, any::<u32>(), any::<bool>(), vec(0..200_000u32, 0..40), data_file(50), data_type());
+    let seed = (0..14u8, any::<u32>(), any::<bool>(), vec(0..200_000u32, 0..40), data_file(50), data_type());
     let counts = any::<(u32, u32, u32, u32)>().prop_map(|(inserted, updated, deleted, moved)| RowCounts {
         inserted: inserted.into(),
         updated: updated.into(),
@@ -177,6 +180,34 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
                 metadata: BTreeMap::from([("k".into(), number.to_string())]),
             })
         }
+        6 => Action::AlterField(AlterField {
+            field: pick_field(number),
+            parent: flag.then(|| pick_field(number)),
+            name: flag.then(|| format!("f{number}")),
+            field_type: (number % 3 == 0).then_some(FieldType::Leaf(DataType::Int64)),
+            nullable: (number % 3 == 1).then_some(flag),
+        }),
+        8 => {
+            let token = Token(minted.bases.len() as u32);
+            minted.bases.insert(token, BaseId(token.0 + 50));
+            Action::AddBase(AddBase { token, base: Base { name: flag.then(|| "b".into()), location: format!("file:///{number}") } })
+        }
+        9 => {
+            let fields = rows.iter().map(|number| pick_field(*number)).collect();
+            Action::TombstoneFieldData(TombstoneFieldData { fragment: pick(number), fields, data_change: flag })
+        }
+        10 => {
+            let entries = rows.iter().map(|row| (row.to_string(), (row % 2 == 0).then(|| "v".to_owned()))).collect();
+            Action::ConfigUpdate(ConfigUpdate { entries, replace: flag })
+        }
+        11 => Action::ResetTable(ResetTable),
+        12 => Action::ReserveFragmentIds(ReserveFragmentIds { count: number }),
+        13 => Action::AssertUniqueKeys(AssertUniqueKeys {
+            fields: vec![pick_field(number)],
+            scheme: number.max(1),
+            hashes: Arc::new(rows.iter().map(|row| u64::from(*row) << 40).collect()),
+        }),
+        7 => Action::DropField(DropField { field: pick_field(number) }),
         3 => Action::RemoveFragment(RemoveFragment { fragment: pick(number), data_change: flag }),
         4 => {
             let vector: RoaringBitmap = rows.iter().copied().chain(50..50 + number % 5000).collect();
@@ -233,14 +264,16 @@ fn version() -> impl Strategy<Value = Version> {
     let head = (10..20u64, 1..10u64, any::<(u128, u64)>(), ".{0,9}");
     (schema(), fragments, config, transactions, head).prop_map(|(schema, fragments, config, transactions, head)| {
         let (version, low_water_mark, (table_id, time_ms), writer) = head;
-        let counters = Counters { fragment: FragmentId(2000), field: FieldId(200) };
+        let counters = Counters { fragment: FragmentId(2000), field: FieldId(200), base: BaseId(100) };
         let schema = Arc::new(schema);
+        let name = version.is_multiple_of(2).then(|| "archive".to_owned());
+        let bases = BTreeMap::from([(BaseId(3), Base { name, location: format!("s3://bucket/{version}") })]);
         let transactions = transactions.into_iter().map(|(id, mut committed)| {
             committed.transaction.id = TransactionId(id);
             committed
         });
         Version {
-            snapshot: Snapshot { version, table_id, schema, counters, config, fragments, low_water_mark },
+            snapshot: Snapshot { version, table_id, schema, counters, config, bases, fragments, low_water_mark },
             transactions: transactions.collect(),
             time_ms,
             writer,
@@ -281,7 +314,7 @@ fn simple() -> Version {
     let field_type = FieldType::Leaf(DataType::Int64);
     let field = Field { id: FieldId(1), parent: None, name: "a".into(), field_type, nullable: true, metadata: BTreeMap::new() };
     let mut snapshot = Snapshot { version: 1, schema: Arc::new(TableSchema::new(vec![field]).unwrap()), ..Snapshot::empty(7) };
-    snapshot.counters = Counters { fragment: FragmentId(10), field: FieldId(2) };
+    snapshot.counters = Counters { fragment: FragmentId(10), field: FieldId(2), base: BaseId(100) };
     Version { snapshot, transactions: vec![], time_ms: 0, writer: "amend".into() }
 }
 
@@ -383,7 +416,7 @@ fn the_bytes_of_a_commit_do_not_grow_with_the_table() {
         live_rows: 1 << 30,
     };
     let mut version = simple();
-    version.snapshot.counters = Counters { fragment: FragmentId(2_000_000), field: FieldId(17) };
+    version.snapshot.counters = Counters { fragment: FragmentId(2_000_000), field: FieldId(17), base: BaseId(100) };
     let pages = (0..977).map(|n| Page { reference: Some(reference(n)), fragments: Arc::new(vec![]) }).collect();
     let tail = (1_000_448..1_000_448 + 20).map(|id| {
         let fragment = Fragment { id: FragmentId(id), physical_rows: 1_000_000, files: vec![file(id)], ..plain_fragment() };

@@ -88,7 +88,7 @@ fn damaged(message: &[u8], shape: &Shape) -> String {
 fn actions_that_are_not_known_are_named() {
     let step = |action: &[u8]| field(3, &field(3, action));
     assert_eq!(unknown(&step(&field(9, b"")), &TRANSACTION), "action AddOverlays");
-    assert_eq!(unknown(&step(&field(17, b"anything")), &TRANSACTION), "action ResetTable");
+    assert_eq!(unknown(&step(&field(20, b"anything")), &TRANSACTION), "action ReserveRowIds");
     assert_eq!(unknown(&step(&field(22, b"")), &TRANSACTION), "field 22 of Action");
     assert_eq!(unknown(&step(&field(4000, b"")), &TRANSACTION), "field 4000 of Action");
     assert_eq!(damaged(&step(b""), &TRANSACTION), "Action has 0 values where one belongs");
@@ -106,7 +106,7 @@ fn unknown_fields_pass_only_if_they_are_informative() {
 
 #[test]
 fn fields_that_come_too_often_are_refused_before_they_are_built() {
-    let twice = wire::Counters { fragment: 1, field: 1 }.encode_to_vec().repeat(2);
+    let twice = wire::Counters { fragment: 1, field: 1, base: 0 }.encode_to_vec().repeat(2);
     assert_eq!(damaged(&twice, &COUNTERS), "more than 1 fragment in Counters");
     let columns = field(7, &[8, 3]).repeat(MAX_FIELDS as usize);
     assert_eq!(check(&columns, &DATA_FILE), Ok(()));

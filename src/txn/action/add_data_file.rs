@@ -8,7 +8,7 @@ use crate::manifest::frame::DecodeError;
 use crate::manifest::record::required;
 use crate::manifest::wire;
 use crate::table::fragment::DataFile;
-use crate::txn::footprint::{Coordinate, Footprint, Mode};
+use crate::txn::footprint::{Coordinate, Facet, Footprint, Mode};
 use crate::txn::refs::{FieldRef, FragmentRef, Ref};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -67,6 +67,7 @@ impl AddDataFile {
     pub(crate) fn footprint(&self, into: &mut Footprint) {
         for field in self.fields.iter().filter_map(|field| field.committed()) {
             into.claim(Coordinate::FieldDefinition(field), Mode::Requires);
+            into.claim(Coordinate::FieldFacet(field, Facet::Type), Mode::Requires);
             if let Ref::Committed(fragment) = self.fragment {
                 into.claim(Coordinate::FieldData(fragment, field), Mode::Writes);
             }

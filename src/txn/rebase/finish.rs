@@ -49,8 +49,20 @@ impl Rebase {
                 match action {
                     Action::AddFragment(add) if self.is_dropped_target(Ref::Local(add.token)) => {}
                     Action::AddDataFile(add) if self.is_dropped_target(add.fragment) || gone(add.fragment) => {}
+                    Action::TombstoneFieldData(tombstone) if gone(tombstone.fragment) => {}
                     Action::RemoveFragment(remove) if self.is_dropped_source(remove.fragment) || gone(remove.fragment) => {}
-                    Action::AddFragment(_) | Action::AddDataFile(_) | Action::AddField(_) | Action::RemoveFragment(_) => {
+                    Action::AddFragment(_)
+                    | Action::AddDataFile(_)
+                    | Action::AddField(_)
+                    | Action::AlterField(_)
+                    | Action::DropField(_)
+                    | Action::TombstoneFieldData(_)
+                    | Action::ConfigUpdate(_)
+                    | Action::ReserveFragmentIds(_)
+                    | Action::ResetTable(_)
+                    | Action::AddBase(_)
+                    | Action::AssertUniqueKeys(_)
+                    | Action::RemoveFragment(_) => {
                         actions.push(action.clone());
                     }
                     Action::ChangeOfAddress(_) => {
@@ -123,11 +135,22 @@ impl Rebase {
                         continue;
                     }
                     Action::SetDeletionFile(set) => (set.fragment, Some(DeletedRows::of(set))),
+                    Action::TombstoneFieldData(tombstone) => (tombstone.fragment, None),
                     Action::RemoveFragment(remove) if !self.sources.contains_key(&remove.fragment) => (remove.fragment, None),
                     Action::AddDataFile(add) if self.target_group(add.fragment).is_some_and(|group| group.step != step) => {
                         (add.fragment, None)
                     }
-                    Action::RemoveFragment(_) | Action::AddDataFile(_) | Action::AddFragment(_) | Action::AddField(_) => continue,
+                    Action::RemoveFragment(_)
+                    | Action::AddDataFile(_)
+                    | Action::AddFragment(_)
+                    | Action::AddField(_)
+                    | Action::AlterField(_)
+                    | Action::DropField(_)
+                    | Action::ConfigUpdate(_)
+                    | Action::ReserveFragmentIds(_)
+                    | Action::ResetTable(_)
+                    | Action::AddBase(_)
+                    | Action::AssertUniqueKeys(_) => continue,
                 };
                 let Some(theirs) = pending.get(&fragment).filter(|_| fragment.committed().is_none()) else { continue };
                 let collide = ours.map_or_else(|| theirs.replaced.clone(), |ours| ours.collision(theirs));

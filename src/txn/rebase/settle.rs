@@ -25,7 +25,15 @@ pub fn vectors_needed(rebased: &Rebased) -> VectorsNeeded {
             | Action::AddDataFile(_)
             | Action::RemoveFragment(_)
             | Action::ChangeOfAddress(_)
-            | Action::AddField(_) => {}
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => {}
         }
     }
     needed
@@ -56,7 +64,18 @@ pub fn settle(rebased: Rebased, present: BTreeMap<FragmentId, RoaringBitmap>) ->
                 Action::AddFragment(add) => {
                     added.insert(Ref::Local(add.token));
                 }
-                Action::AddDataFile(_) | Action::RemoveFragment(_) | Action::ChangeOfAddress(_) | Action::AddField(_) => {}
+                Action::AddDataFile(_)
+                | Action::RemoveFragment(_)
+                | Action::ChangeOfAddress(_)
+                | Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_)
+                | Action::TombstoneFieldData(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => {}
             }
         }
         // Targets of a rewrite begin their life with what others deleted while it ran.

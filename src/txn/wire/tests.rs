@@ -36,6 +36,7 @@ fn committed(actions: Vec<Action>, fragments: u32, fields: u32) -> CommittedTran
         minted: Minted {
             fragments: (0..fragments).map(|n| (Token(n), FragmentId(n))).collect(),
             fields: (0..fields).map(|n| (Token(n), FieldId(n as i32 + 1))).collect(),
+            bases: BTreeMap::new(),
         },
         facts: CommitFacts::default(),
     }
