@@ -20,6 +20,7 @@ use crate::store::env;
 use crate::txn::composite::{CommitFacts, RowCounts};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as PlanStatement, col, lit};
@@ -89,7 +90,7 @@ impl Session {
         }
         let outcome = self.run(sql, true).await?;
         match (self.scope.take_staged(), outcome) {
-            (Some(statement), Outcome::Changed(changed)) => Ok(StagedChange { statement, changed }),
+            (Some(statement), Outcome::Changed(changed)) => Ok(StagedChange { lake: self.lake.clone(), statement, changed }),
             _ => Err(Error::invalid("only a statement that changes a table can be staged")),
         }
     }
@@ -158,6 +159,14 @@ impl Session {
         match forms::plan(&state, statement).await? {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
                 self.no_transaction("CREATE TABLE")?;
+                let name = create.name.table();
+                // A view or an external table of this session may have the name.
+                if self.lake.find(name).await?.is_none() && self.ctx.table_exist(TableReference::bare(name))? {
+                    return match create.if_not_exists {
+                        true => Ok(Outcome::Done("CREATE TABLE".into())),
+                        false => Err(Error::TableExists { table: name.to_owned() }),
+                    };
+                }
                 let done = create::create_table(&self.lake, &state, create, &not_null, sql).await?;
                 Ok(changed(done))
             }
@@ -249,7 +258,7 @@ impl Session {
                 continue;
             }
             // A table that is not the lake's: external, or the host's.
-            match self.ctx.deregister_table(table.as_str())? {
+            match self.ctx.deregister_table(TableReference::bare(table.as_str()))? {
                 Some(_) => {}
                 None if if_exists => {}
                 None => return Err(self.lake.unknown_table(&table)),
@@ -267,7 +276,7 @@ impl Session {
             }
         }
         let Some(statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
-        land(&statement, "COMMIT").await
+        land(&self.lake, &statement, "COMMIT").await
     }
 
     async fn rollback(&self) -> Result<Outcome> {
@@ -297,6 +306,7 @@ impl Session {
 /// removes them.
 #[derive(Debug)]
 pub struct StagedChange {
+    lake: Lake,
     statement: StagedStatement,
     changed: Changed,
 }
@@ -314,7 +324,7 @@ impl StagedChange {
 
     /// Commits it, rebased over everything that landed since it read.
     pub async fn commit(self) -> Result<Changed> {
-        match land(&self.statement, &self.changed.operation).await? {
+        match land(&self.lake, &self.statement, &self.changed.operation).await? {
             Outcome::Changed(changed) => Ok(changed),
             Outcome::Rows(_) | Outcome::Done(_) => Ok(self.changed),
         }
@@ -326,9 +336,14 @@ impl StagedChange {
     }
 }
 
-/// Commits what was staged.
-async fn land(statement: &StagedStatement, operation: &str) -> Result<Outcome> {
+/// Commits what was staged, if the table is still there: nobody could read it in one that was dropped.
+async fn land(lake: &Lake, statement: &StagedStatement, operation: &str) -> Result<Outcome> {
     let log: &Arc<VersionLog> = &statement.log;
+    let named = lake.find(log.table()).await?;
+    if named.is_none_or(|named| named.store().label() != log.store().label()) {
+        statement.staged.discard(log.store()).await;
+        return Err(Error::UnknownTable { table: log.table().to_owned(), nearest: None });
+    }
     let committed = commit::publish(log, &statement.staged, 0).await?;
     let mut counts = RowCounts::default();
     for step in &committed.counts {
