@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     for sql in [
         "INSERT INTO account VALUES (1, 'ada', 10.0), (2, 'bob', 20.0), (3, 'eve', 30.0)",
-        "UPDATE account SET balance = balance + (SELECT column2 FROM bonus WHERE column1 = account.id) WHERE id IN (SELECT column1 FROM bonus)",
+        "UPDATE account SET balance = balance + (SELECT sum(column2) FROM bonus WHERE column1 = account.id) WHERE id IN (SELECT column1 FROM bonus)",
         "DELETE FROM account WHERE owner = 'bob'",
     ] {
         let count = ctx.sql(sql).await?.collect().await?;

@@ -23,12 +23,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (lake, done) = (lake.clone(), done.clone());
         async move {
             let session = Session::new(&lake).await?;
-            let mut compactions = 0;
+            let mut compactions = 0u32;
             while !done.load(Ordering::Relaxed) {
                 session.execute("OPTIMIZE t FULL").await?;
                 compactions += 1;
             }
-            amend::Result::Ok(compactions)
+            Ok::<u32, amend::Error>(compactions)
         }
     });
     // One updates even ids, the other deletes odd ones: the same files, never the same rows.

@@ -151,6 +151,8 @@ pub enum Error {
     TransactionState {
         /// What state the transaction is in, and what to say next.
         reason: String,
+        /// 25001: one is open; 25P01: none is; 25P02: it has failed.
+        sqlstate: &'static str,
     },
     /// The store refused an operation.
     #[error("cannot {operation} '{object}': {source}")]
@@ -252,7 +254,7 @@ impl Error {
             Error::AmbiguousMatch { .. } => "21000",
             Error::Unsupported { .. } => "0A000",
             Error::Conflict(_) | Error::SchemaChanged { .. } | Error::TooBusy { .. } => "40001",
-            Error::TransactionState { .. } => "25P02",
+            Error::TransactionState { sqlstate, .. } => sqlstate,
             Error::Store { .. } => "58030",
             Error::OutcomeUnknown { .. } => "08007",
             Error::Damaged { .. } => "XX001",

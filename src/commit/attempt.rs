@@ -9,7 +9,7 @@ use super::WRITER;
 use super::invariants;
 use super::outcome::Committed;
 use super::place;
-use super::staged::{Staged, objects};
+use super::staged::{Staged, objects, remove};
 use crate::error::{ConflictReport, Error, Result};
 use crate::manifest::apply::apply;
 use crate::manifest::encode;
@@ -53,8 +53,11 @@ struct Attempts<'a> {
     attempts: u32,
     /// Unclear answers in a row.
     unclear: u32,
-    /// Whether any answer was unclear: then a version of ours may still come to be, and its objects must stay.
-    doubtful: bool,
+    /// The version in which the transaction may still come to be, after an unclear answer: a late success. Only what else
+    /// turns up in that slot removes the doubt.
+    doubt: Option<u64>,
+    /// Vectors, pages and the like, by the attempt that wrote them.
+    placed: Vec<(u32, ObjectName)>,
 }
 
 /// What an attempt came to.
@@ -69,25 +72,36 @@ enum Attempt {
 
 impl<'a> Attempts<'a> {
     fn new(log: &'a VersionLog, staged: &'a Staged, reran: u32, creating: Option<u128>) -> Self {
-        Attempts { log, staged, reran, creating, attempts: 0, unclear: 0, doubtful: false }
+        Attempts { log, staged, reran, creating, attempts: 0, unclear: 0, doubt: None, placed: Vec::new() }
     }
 
-    /// Runs, and removes the objects of a transaction that is in no version for certain.
+    /// Runs, and removes the objects that no version names for certain.
     async fn finish(mut self) -> Result<Committed> {
         let outcome = self.run().await;
-        let landed = outcome.as_ref().ok().filter(|committed| committed.version.is_some());
-        match landed.and_then(|committed| ours(&committed.newest, self.staged.transaction.id)) {
-            // Groups of a rewrite that were given up leave files that nothing names.
-            Some(committed) if committed.facts.groups_dropped > 0 => {
-                let named = objects(committed.transaction.actions());
-                let unnamed = self.staged.objects.iter().filter(|object| !named.contains(object)).cloned().collect();
-                Staged { objects: unnamed, ..self.staged.clone() }.discard(self.log.store()).await;
-            }
-            Some(_) => {}
-            None if self.doubtful => {}
-            None => self.staged.discard(self.log.store()).await,
-        }
+        let outcome = outcome.map_err(|error| match (error, self.doubt) {
+            (error @ Error::OutcomeUnknown { .. }, _) | (error, None) => error,
+            (error, Some(version)) => Error::OutcomeUnknown { table: self.log.table().to_owned(), version, reason: error.to_string() },
+        });
+        let unnamed = match &outcome {
+            Ok(committed) => self.unnamed(committed.version.and_then(|_| ours(&committed.newest, self.staged.transaction.id))),
+            Err(Error::OutcomeUnknown { .. }) => Vec::new(),
+            Err(_) => self.unnamed(None),
+        };
+        remove(self.log.store(), &unnamed).await;
         outcome
+    }
+
+    /// The objects that the transaction as it landed does not name; all of them if it did not land.
+    fn unnamed(&self, landed: Option<&CommittedTransaction>) -> Vec<ObjectName> {
+        let named = match landed {
+            None => Vec::new(),
+            // Groups of a rewrite that were given up leave files that nothing names.
+            Some(landed) if landed.facts.groups_dropped > 0 => objects(landed.transaction.actions()),
+            Some(_) => self.staged.objects.clone(),
+        };
+        let landed_attempt = landed.map(|landed| landed.facts.attempts);
+        let lost = self.placed.iter().filter(|(attempt, _)| Some(*attempt) != landed_attempt).map(|(_, object)| object);
+        self.staged.objects.iter().filter(|object| !named.contains(object)).chain(lost).cloned().collect()
     }
 
     async fn run(&mut self) -> Result<Committed> {
@@ -132,11 +146,12 @@ impl<'a> Attempts<'a> {
     }
 
     /// Walks over one version; returns the outcome if it turns out to be ours.
-    async fn walk(&self, rebase: &mut Rebase, number: u64) -> Result<Option<Committed>> {
+    async fn walk(&mut self, rebase: &mut Rebase, number: u64) -> Result<Option<Committed>> {
         let version = self.log.read(number).await?;
         if let Some(ours) = ours(&version, self.staged.transaction.id) {
             return Ok(Some(Committed::landed(version.clone(), ours)));
         }
+        self.doubt = self.doubt.filter(|slot| *slot != number);
         rebase.version_landed();
         for landed in &version.transactions {
             let needed = rebase.maps_needed(landed);
@@ -169,13 +184,9 @@ impl<'a> Attempts<'a> {
             }
         }
         let transaction = rebase::settle(rebased, present);
-        let store = self.log.store();
         let mut placed = Vec::new();
         let attempt = self.create(newest, transaction, facts, &mut placed).await;
-        // Vectors and pages of a lost attempt are of no use to the next one.
-        if matches!(&attempt, Ok(Attempt::Lost)) || attempt.is_err() && !self.doubtful {
-            Staged { objects: placed, ..self.staged.clone() }.discard(store).await;
-        }
+        self.placed.extend(placed.into_iter().map(|object| (self.attempts, object)));
         attempt
     }
 
@@ -191,14 +202,22 @@ impl<'a> Attempts<'a> {
         let number = before.version + 1;
         let broken = |reason: String| Error::internal(format!("table '{}', version {number}: {reason}", self.log.table()));
         let (mut after, minted) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
-        if let Some(vectors) = place::place_vectors(store, &mut transaction, &after, &minted).await? {
-            placed.push(vectors);
+        if self.staged.field_ids.iter().any(|(token, id)| minted.fields.get(token) != Some(id)) {
+            // Files name their columns by id, and others were given the ids that these count on.
+            return Err(self.conflict(Collision {
+                coordinate: "the ids of the columns that both added".to_owned(),
+                rows: vec![],
+                version: before.version,
+                transaction: String::new(),
+                statement: "ALTER TABLE".to_owned(),
+            }));
+        }
+        if place::place_vectors(store, &mut transaction, &after, &minted, placed).await? {
             (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
         }
         invariants::check(before, &after, &transaction).map_err(broken)?;
-        if let Some((folded, pages)) = place::place_pages(store, &after.fragments).await? {
+        if let Some(folded) = place::place_pages(store, &after.fragments, placed).await? {
             after.fragments = folded;
-            placed.extend(pages);
         }
         let committed = CommittedTransaction { transaction, minted, facts };
         let version = Version { snapshot: after, transactions: vec![committed], time_ms: env::now_ms(), writer: WRITER.to_owned() };
@@ -206,8 +225,8 @@ impl<'a> Attempts<'a> {
         let spilled = if transactions.needs_object() {
             let name = ObjectName::new_transaction();
             let reference = transactions.reference(name.as_str());
+            placed.push(name.clone());
             store.write(&name, transactions.bytes).await?;
-            placed.push(name);
             Some(reference)
         } else {
             None
@@ -216,13 +235,13 @@ impl<'a> Attempts<'a> {
         let version = Arc::new(version);
         match store.create(&ObjectName::version(number), manifest.bytes).await {
             CreateAnswer::Created => self.created(version).await.map(Attempt::Landed),
+            CreateAnswer::Refused(error) => Err(error),
             CreateAnswer::Exists => self.whose(number, None).await,
             CreateAnswer::Unclear(error) => self.whose(number, Some(error)).await,
         }
     }
 
-    /// The slot is ours, unless its name had been given away before: then versions beyond it are gone or kept by others,
-    /// and what we made is no version of the table.
+    /// The slot is ours.
     async fn created(&self, version: Arc<Version>) -> Result<Committed> {
         let number = version.snapshot.version;
         self.log.remember(version.clone());
@@ -235,7 +254,7 @@ impl<'a> Attempts<'a> {
 
     /// Whose the slot is, after any answer but "created".
     async fn whose(&mut self, number: u64, unclear: Option<Error>) -> Result<Attempt> {
-        let before = std::mem::replace(&mut self.doubtful, true);
+        self.doubt = Some(number);
         let slot = self.log.read_if_present(number).await.map_err(|error| Error::OutcomeUnknown {
             table: self.log.table().to_owned(),
             version: number,
@@ -244,8 +263,8 @@ impl<'a> Attempts<'a> {
                 None => format!("the version cannot be read: {error}"),
             },
         })?;
-        // Where the slot is taken, an answer was only late or lost: nothing of ours can still come to be in it.
-        self.doubtful = before || slot.is_none();
+        // Where the slot is taken, nothing of ours can still come to be in it.
+        self.doubt = self.doubt.filter(|_| slot.is_none());
         match slot {
             Some(version) => match ours(&version, self.staged.transaction.id) {
                 Some(committed) => Ok(Attempt::Landed(Committed::landed(version.clone(), committed))),

@@ -1,6 +1,9 @@
 //! The catalog's versions: read, changed, and published like those of a table.
 //!
 //! A change is a function of the newest catalog; when another writer is first, it is applied again to theirs.
+//!
+//! Always holds: as for tables, an answer other than "created" proves nothing until the slot is read, and a change is never
+//! reported as failed when it may have landed.
 
 use crate::error::{Error, Result};
 use crate::manifest::catalog::{Catalog, decode_catalog, encode_catalog};
@@ -80,9 +83,27 @@ impl CatalogLog {
     /// Publishes a change. `change` is applied to a copy of the newest catalog, perhaps several times; its error ends
     /// the attempt.
     pub async fn change(&self, change: impl Fn(&mut Catalog) -> Result<()>) -> Result<Arc<Catalog>> {
+        let mut doubt = None;
+        let outcome = self.attempt(change, &mut doubt).await;
+        outcome.map_err(|error| match doubt {
+            Some(version) => Error::OutcomeUnknown { table: CATALOG.into(), version, reason: error.to_string() },
+            None => error,
+        })
+    }
+
+    /// `doubt` is the version in which the change may still come to be, after an unclear answer.
+    async fn attempt(&self, change: impl Fn(&mut Catalog) -> Result<()>, doubt: &mut Option<u64>) -> Result<Arc<Catalog>> {
         let id = TransactionId(env::new_uuid().as_u128());
         let mut unclear = 0;
         for attempt in 0..MAX_ATTEMPTS {
+            if let Some(version) = *doubt
+                && let Some(slot) = self.read(version).await?
+            {
+                if slot.transaction == id {
+                    return Ok(slot);
+                }
+                *doubt = None;
+            }
             let newest = self.newest().await?;
             if newest.transaction == id {
                 return Ok(newest);
@@ -97,12 +118,17 @@ impl CatalogLog {
             let bytes = encode_catalog(&next).map_err(|error| error.of(name.as_str()))?;
             let unclear_answer = match self.store.create(&name, bytes).await {
                 CreateAnswer::Created => return Ok(self.remember(Arc::new(next))),
+                CreateAnswer::Refused(error) => return Err(error),
                 CreateAnswer::Exists => None,
                 CreateAnswer::Unclear(error) => Some(error),
             };
+            *doubt = Some(next.version);
             match (self.read(next.version).await?, unclear_answer) {
                 (Some(slot), _) if slot.transaction == id => return Ok(slot),
-                (Some(_), _) => unclear = 0,
+                (Some(_), _) => {
+                    *doubt = None;
+                    unclear = 0;
+                }
                 (None, answer) => {
                     unclear += 1;
                     if unclear >= MAX_UNCLEAR_ANSWERS {

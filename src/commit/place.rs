@@ -15,14 +15,16 @@ use std::collections::BTreeMap;
 /// Vectors of at most this many bytes stay in the manifest.
 const MAX_INLINE_VECTOR_BYTES: usize = 1024;
 
-/// Moves the large inline vectors of a transaction to a Puffin file; returns its name if there was need of one. `after`
-/// and `minted` are what the transaction makes of the snapshot: a vector of a fragment that is gone by then stays.
+/// Moves the large inline vectors of a transaction to a Puffin file, if there are any, and says so. `after` and `minted`
+/// are what the transaction makes of the snapshot: a vector of a fragment that is gone by then stays. What is written is
+/// added to `written` first.
 pub(super) async fn place_vectors(
     store: &Store,
     transaction: &mut Transaction,
     after: &Snapshot,
     minted: &Minted,
-) -> Result<Option<ObjectName>> {
+    written: &mut Vec<ObjectName>,
+) -> Result<bool> {
     let name = ObjectName::new_deletions();
     let mut puffin = PuffinWriter::new();
     let mut placed: BTreeMap<FragmentRef, DeletionFile> = BTreeMap::new();
@@ -45,20 +47,20 @@ pub(super) async fn place_vectors(
         set.vector = Some(file.clone());
     }
     if placed.is_empty() {
-        return Ok(None);
+        return Ok(false);
     }
+    written.push(name.clone());
     store.write(&name, puffin.finish()).await?;
-    Ok(Some(name))
+    Ok(true)
 }
 
-/// Folds a tail that has passed its bound and writes the pages that are new; returns their names.
-pub(super) async fn place_pages(store: &Store, fragments: &FragmentSet) -> Result<Option<(FragmentSet, Vec<ObjectName>)>> {
+/// Folds a tail that has passed its bound, and writes the pages that are new; their names are added to `written` first.
+pub(super) async fn place_pages(store: &Store, fragments: &FragmentSet, written: &mut Vec<ObjectName>) -> Result<Option<FragmentSet>> {
     if !fragments.needs_fold() {
         return Ok(None);
     }
     let folded = fragments.fold();
     let mut pages = Vec::with_capacity(folded.pages().len());
-    let mut written = Vec::new();
     for page in folded.pages() {
         if page.reference.is_some() {
             pages.push(page.clone());
@@ -67,9 +69,9 @@ pub(super) async fn place_pages(store: &Store, fragments: &FragmentSet) -> Resul
         let name = ObjectName::new_page();
         let encoded = encode::encode_page(&page.fragments).map_err(|error| error.of(name.as_str()))?;
         let reference = encoded.reference(name.as_str());
+        written.push(name.clone());
         store.write(&name, encoded.bytes).await?;
-        written.push(name);
         pages.push(Page { reference: Some(reference), fragments: page.fragments.clone() });
     }
-    Ok(Some((FragmentSet::new(pages, BTreeMap::new()), written)))
+    Ok(Some(FragmentSet::new(pages, BTreeMap::new())))
 }

@@ -1,9 +1,12 @@
 //! What a statement hands to the commit layer: a transaction, its maps, and the files that only it knows of.
 
 use crate::store::{ObjectName, Store};
+use crate::table::schema::FieldId;
 use crate::txn::action::{Action, MapLocation};
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::Transaction;
+use crate::txn::refs::Token;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A transaction that is ready to be committed. It owns the version that it read: a rewrite planned at version 5 is
@@ -16,16 +19,22 @@ pub struct Staged {
     pub maps: Vec<Arc<AddressMap>>,
     /// Objects that were written for it and that nothing names yet.
     pub objects: Vec<ObjectName>,
+    /// The ids that its data files carry for fields that it adds itself. If other ids are minted, it cannot be committed.
+    pub field_ids: BTreeMap<Token, FieldId>,
 }
 
 impl Staged {
-    /// Removes the objects of a transaction that will not be committed. Best effort: what stays behind is found by
-    /// reachability.
+    /// Removes the objects of a transaction that will not be committed.
     pub async fn discard(&self, store: &Store) {
-        for object in &self.objects {
-            if let Err(error) = store.delete(object).await {
-                tracing::warn!(%error, object = object.as_str(), "could not remove a staged object");
-            }
+        remove(store, &self.objects).await;
+    }
+}
+
+/// Removes objects that nothing names. Best effort: what stays behind is found by reachability.
+pub async fn remove(store: &Store, objects: &[ObjectName]) {
+    for object in objects {
+        if let Err(error) = store.delete(object).await {
+            tracing::warn!(%error, object = object.as_str(), "could not remove a staged object");
         }
     }
 }

@@ -136,3 +136,6 @@ fn unbound<Id>(kind: &str, reference: Ref<Id>) -> ApplyError {
         Ref::Committed(_) => ApplyError::new(format!("a {kind} id is not known")),
     }
 }
+
+#[cfg(test)]
+mod tests;

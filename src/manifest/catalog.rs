@@ -72,8 +72,8 @@ pub fn encode_catalog(catalog: &Catalog) -> Result<Bytes, EncodeError> {
 pub fn decode_catalog(object: &[u8], limits: &Limits) -> Result<Catalog, DecodeError> {
     let payload = frame::open(Kind::Catalog, object, limits.manifest_bytes)?;
     let catalog: wire::Catalog = message(payload, &shape::CATALOG)?;
-    if catalog.version == 0 {
-        return Err(DecodeError::damaged("version 0"));
+    if catalog.version == 0 || catalog.version == u64::MAX {
+        return Err(DecodeError::damaged(format!("version {}, which cannot be", catalog.version)));
     }
     let mut tables = BTreeMap::new();
     let mut folders = BTreeSet::new();

@@ -92,6 +92,9 @@ pub fn decode_manifest(object: &[u8], limits: &Limits) -> Result<DecodedManifest
     shape::check_reader_features(payload, KNOWN_FEATURES)?;
     let manifest: wire::Manifest = message(payload, &shape::MANIFEST)?;
     let version = manifest.version;
+    if version == u64::MAX {
+        return Err(DecodeError::damaged("no version can follow this one"));
+    }
     if version == 0 || manifest.low_water_mark == 0 || manifest.low_water_mark > version {
         return Err(DecodeError::damaged(format!("version {version} with low-water mark {}", manifest.low_water_mark)));
     }

@@ -8,6 +8,7 @@
 use super::decode::{self, DEFAULT_LIMITS, DecodeError, Transactions};
 use super::version::Version;
 use crate::error::{Error, Result};
+use crate::store::path::VERSIONS_FOLDER;
 use crate::store::{ObjectName, Store, checksum};
 use crate::table::deletion_vector::{self, DeletionFile};
 use crate::table::fragment::Fragment;
@@ -17,7 +18,7 @@ use crate::txn::composite::CommittedTransaction;
 use bytes::Bytes;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::MutexGuard;
 
@@ -32,6 +33,8 @@ pub struct VersionLog {
     table: String,
     store: Store,
     newest_known: AtomicU64,
+    /// Whether the table was dropped by this process: handles on it that are still held find no newest version.
+    dropped: AtomicBool,
     versions: Mutex<BTreeMap<u64, Arc<Version>>>,
     pages: Mutex<HashMap<String, Arc<Vec<Arc<Fragment>>>>>,
     vectors: Mutex<HashMap<(String, u64), Arc<RoaringBitmap>>>,
@@ -46,6 +49,7 @@ impl VersionLog {
             table: table.into(),
             store,
             newest_known: AtomicU64::new(0),
+            dropped: AtomicBool::new(false),
             versions: Mutex::default(),
             pages: Mutex::default(),
             vectors: Mutex::default(),
@@ -75,42 +79,75 @@ impl VersionLog {
         self.read(number).await
     }
 
+    /// The table was dropped.
+    pub fn drop_table(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
     /// The number of the newest version.
     pub async fn newest_number(&self) -> Result<u64> {
+        if self.dropped.load(Ordering::Acquire) {
+            return Err(Error::UnknownTable { table: self.table.clone(), nearest: None });
+        }
         let known = self.newest_known.load(Ordering::Acquire);
-        if known > 0 && self.has(known).await? {
-            return self.gallop(known).await;
+        if known > 0
+            && let Some(newest) = self.newest_from(known).await?
+        {
+            return Ok(newest);
         }
         if let Some(hint) = self.hint().await
-            && self.has(hint).await?
+            && let Some(newest) = self.newest_from(hint).await?
         {
-            return self.gallop(hint).await;
+            return Ok(newest);
         }
-        match self.store.newest_version("_versions").await? {
-            Some(number) => self.gallop(number).await,
-            None => Err(Error::damaged(&self.table, "_versions", "the folder holds no version")),
+        match self.store.newest_version(VERSIONS_FOLDER).await? {
+            Some(number) => Ok(self.newest_from(number).await?.unwrap_or(number)),
+            None => Err(Error::damaged(&self.table, VERSIONS_FOLDER, "the folder holds no version")),
         }
     }
 
-    async fn has(&self, number: u64) -> Result<bool> {
-        self.store.exists(&ObjectName::version(number)).await
+    /// Whether there is a manifest of the version so many after `from`.
+    async fn has(&self, from: u64, ahead: u64) -> Result<bool> {
+        match from.checked_add(ahead) {
+            Some(number) => self.store.exists(&ObjectName::version(number)).await,
+            None => Ok(false),
+        }
     }
 
-    /// The newest version, given one that exists: steps that double, then halves.
+    /// The newest version, looked for from `from` on; `None` if that does not exist. A manifest that is missing below others
+    /// is not taken for the end.
+    async fn newest_from(&self, from: u64) -> Result<Option<u64>> {
+        let (here, next, after) = futures::try_join!(self.has(from, 0), self.has(from, 1), self.has(from, 2))?;
+        if !here {
+            return Ok(None);
+        }
+        let newest = if next || after { self.gallop(from).await? } else { from };
+        self.newest_known.fetch_max(newest, Ordering::AcqRel);
+        Ok(Some(newest))
+    }
+
+    /// Steps that double, then halves.
     async fn gallop(&self, from: u64) -> Result<u64> {
-        let mut low = from;
-        let mut step = 1;
-        while self.has(low + step).await? {
+        let (mut low, mut step) = (from, 1u64);
+        while self.has(low, step).await? {
             low += step;
-            step *= 2;
+            step = step.saturating_mul(2);
         }
-        let mut high = low + step;
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if self.has(middle).await? { low = middle } else { high = middle }
+        while step > 1 {
+            step /= 2;
+            if self.has(low, step).await? {
+                low += step;
+            }
         }
-        self.newest_known.fetch_max(low, Ordering::AcqRel);
-        Ok(low)
+        // Versions come to be in order: where a later one is there, the next one must be there by now.
+        match self.has(low, 2).await? && !self.has(low, 1).await? {
+            true => Err(self.missing(low + 1)),
+            false => Ok(low),
+        }
+    }
+
+    fn missing(&self, number: u64) -> Error {
+        Error::damaged(&self.table, ObjectName::version(number).as_str(), "the manifest is missing")
     }
 
     async fn hint(&self) -> Option<u64> {
@@ -130,10 +167,9 @@ impl VersionLog {
         match self.read_if_present(number).await? {
             Some(version) => Ok(version),
             None => {
-                let newest = self.newest_number().await?;
+                let newest = self.store.newest_version(VERSIONS_FOLDER).await?.unwrap_or(0);
                 if number >= 1 && number < newest {
-                    let object = ObjectName::version(number);
-                    return Err(Error::damaged(&self.table, object.as_str(), "the manifest is missing"));
+                    return Err(self.missing(number));
                 }
                 Err(Error::UnknownVersion { table: self.table.clone(), version: number, oldest: 1, newest })
             }
@@ -203,7 +239,17 @@ impl VersionLog {
                 }
                 let name = self.name(path)?;
                 let end = offset.checked_add(*length).ok_or_else(|| Error::damaged(&self.table, path, "its vector has no end"))?;
-                let blob = self.store.read_range(&name, *offset..end).await.map_err(|e| self.gone(path, e))?;
+                let blob = match self.store.read_range(&name, *offset..end).await {
+                    Ok(blob) => blob,
+                    // Stores say in many ways that there are not so many bytes.
+                    Err(error) => match self.store.size(&name).await {
+                        Ok(size_bytes) if size_bytes < end => {
+                            let reason = format!("it has {size_bytes} bytes, and should have a vector at {offset}..{end}");
+                            return Err(Error::damaged(&self.table, path, reason));
+                        }
+                        _ => return Err(self.gone(path, error)),
+                    },
+                };
                 if checksum::crc32c(&blob) != *crc32c {
                     return Err(Error::damaged(&self.table, path, format!("the checksum of the vector at {offset} does not match")));
                 }

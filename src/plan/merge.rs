@@ -54,7 +54,9 @@ pub fn plan(target: &Target<'_>, name: &TableReference, source: &LogicalPlan, me
             MergeIntoClauseKind::Matched => fragment.clone().is_not_null().and(present.clone().is_not_null()),
         };
         let applies = match &clause.predicate {
-            Some(predicate) => kind.and(predicate.clone()),
+            // Not AND: the predicate is for rows of this kind only, and may fail on others. (With `false` in place of NULL the
+            // simplifier would make an AND of it.)
+            Some(predicate) => case(vec![(kind, predicate.clone())], Expr::Literal(ScalarValue::Boolean(None), None)),
             None => kind,
         };
         when.push((applies, lit(number)));

@@ -11,6 +11,7 @@ use crate::manifest::version::Version;
 use crate::scan::plan::{self, ScanRequest};
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
 use crate::stage::rewrite_exec::{RewriteExec, RewriteGroup, RewriteSpec};
+use crate::stage::stop::Stop;
 use crate::table::fragment::Fragment;
 use crate::txn::address_map::MapSource;
 use async_trait::async_trait;
@@ -90,6 +91,7 @@ pub async fn plan(
         pushdown_filters: Some(false),
         target_partitions: groups.len(),
     };
+    let stop = Arc::<Stop>::default();
     let rewrite = RewriteSpec {
         table: log.table().to_owned(),
         store: log.store().clone(),
@@ -97,6 +99,7 @@ pub async fn plan(
         groups,
         rows_per_fragment: options.rows_per_fragment,
         concurrency: state.config().target_partitions(),
+        stop: stop.clone(),
     };
     let again = Again { state: state.clone(), log: log.clone(), full, statement: statement.clone() };
     let commit = CommitSpec {
@@ -106,6 +109,7 @@ pub async fn plan(
         statement,
         again: Some(Arc::new(again)),
         max_attempts: options.max_statement_attempts.max(1),
+        stop,
     };
     let rewritten = Arc::new(RewriteExec::new(plan::plan(request, state)?, Arc::new(rewrite)));
     Ok(Arc::new(CommitExec::new(Arc::new(CoalescePartitionsExec::new(rewritten)), Arc::new(commit))))

@@ -81,7 +81,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
     let pin = pins.of(table);
     let target = |access, statement| Target { table, pin: &pin, access, statement };
     let (changes, input) = match &dml.op {
-        WriteOp::Insert(InsertOp::Append) => (RowChanges::Insert, with_nulls_let_through(dml.input.as_ref().clone())?),
+        WriteOp::Insert(InsertOp::Append) => (RowChanges::Insert, rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?),
         WriteOp::Insert(InsertOp::Overwrite) => {
             return Err(Error::unsupported("INSERT OVERWRITE", Some("say TRUNCATE TABLE and INSERT INTO in one transaction")).into());
         }
@@ -108,7 +108,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
         other => return Err(Error::unsupported(format!("{other} on table '{name}'"), None).into()),
     };
     let schema = Arc::new(input.schema().as_arrow().clone());
-    let sink = RowSink { pin: pin.clone(), changes, schema, original: LogicalPlan::Dml(dml.clone()) };
+    let sink = RowSink { pin: pin.clone(), planned: table.planned().clone(), changes, schema, original: LogicalPlan::Dml(dml.clone()) };
     let sink_name = TableReference::bare(format!("{}_of_{name}", changes.operation().to_lowercase()));
     Ok(LogicalPlan::Dml(DmlStatement::new(
         sink_name,
@@ -142,6 +142,25 @@ fn with_nulls_let_through(input: LogicalPlan) -> Result<LogicalPlan> {
 fn only_address(input: LogicalPlan) -> Result<LogicalPlan> {
     let address = address_columns(input.schema())?.map(bare);
     Ok(LogicalPlan::Projection(Projection::try_new(address.to_vec(), Arc::new(input))?))
+}
+
+/// The rows of an INSERT in the table's types; they must come in the table's column order.
+fn rows(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
+    use datafusion::logical_expr::ExprSchemable;
+    let planned = datafusion::catalog::TableProvider::schema(table);
+    let names =
+        |schema: &datafusion::arrow::datatypes::Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+    if names(&planned) != names(input.schema().as_arrow()) {
+        let (given, wanted) = (names(input.schema().as_arrow()).join(", "), names(&planned).join(", "));
+        let reason = format!("rows of the columns {given} cannot be inserted into table '{}' of the columns {wanted}", table.log().table());
+        return Err(Error::invalid(reason).into());
+    }
+    let mut exprs = Vec::with_capacity(planned.fields().len());
+    for (field, (qualifier, found)) in planned.fields().iter().zip(input.schema().iter()) {
+        let column = Expr::Column(Column::new(qualifier.cloned(), found.name()));
+        exprs.push(column.cast_to(field.data_type(), input.schema())?.alias(field.name()));
+    }
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
 }
 
 /// The new rows in the table's column order and types, then their addresses.

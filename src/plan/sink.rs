@@ -6,9 +6,11 @@
 
 use super::options::options;
 use crate::error::{Error, Result};
+use crate::manifest::version::Version;
 use crate::scan::pin::Pin;
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
 use crate::stage::row_changes::RowChanges;
+use crate::stage::stop::Stop;
 use crate::stage::write_exec::{WriteExec, WriteSpec};
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -26,6 +28,8 @@ use std::sync::Arc;
 pub struct RowSink {
     /// The version that the statement reads.
     pub pin: Arc<Pin>,
+    /// The version whose columns the statement was planned with.
+    pub planned: Arc<Version>,
     /// The layout of the rows.
     pub changes: RowChanges,
     /// The columns that reach the sink.
@@ -49,23 +53,25 @@ impl TableProvider for RowSink {
     }
 
     async fn insert_into(&self, session: &dyn Session, input: Arc<dyn ExecutionPlan>, _: InsertOp) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let base = self.pin.resolve(session).await?;
+        let base = self.pin.resolve(session, &self.planned).await?;
         // A new version of a row has the values of all its columns.
         let whole_rows = match self.changes {
             RowChanges::Update | RowChanges::Merge => true,
             RowChanges::Insert | RowChanges::Delete => false,
         };
-        if whole_rows && base.snapshot.schema != *self.pin.schema() {
-            return Err(self.pin.schema_changed(&base).into());
+        if whole_rows && base.snapshot.schema != self.planned.snapshot.schema {
+            return Err(self.pin.schema_changed(&self.planned, &base).into());
         }
         let log = self.pin.log().clone();
         let options = options(session.config_options());
+        let stop = Arc::<Stop>::default();
         let write = WriteSpec {
             table: log.table().to_owned(),
             store: log.store().clone(),
-            schema: self.pin.schema().clone(),
+            schema: self.planned.snapshot.schema.clone(),
             changes: self.changes,
             rows_per_fragment: options.rows_per_fragment,
+            stop: stop.clone(),
         };
         let again = session.as_any().downcast_ref::<SessionState>().map(|state| {
             let again: Arc<dyn PlanAgain> = Arc::new(Again { state: state.clone(), statement: self.original.clone() });
@@ -77,6 +83,7 @@ impl TableProvider for RowSink {
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,
             max_attempts: options.max_statement_attempts.max(1),
+            stop,
             log,
         };
         let write = Arc::new(WriteExec::new(input, Arc::new(write)));

@@ -7,48 +7,34 @@
 //! ```
 //!
 //! Goes in: expressions over the table's columns. Comes out: the same over the columns of one file.
-//! Always holds: a column is matched by its id and by nothing else; a file whose columns have no ids, or have them twice, is
-//! refused. Parts of nested columns are read by name: where that would find another field than the id says, it is refused.
+//! Always holds: a column is matched by its id and by nothing else (a file whose columns have no ids, or have them twice, is
+//! refused when it is opened). Parts of nested columns are read by name: where that would find another field than the id says,
+//! it is refused.
 
 use super::address;
 use super::external;
 use crate::error::Error;
 use crate::table::schema::PARQUET_FIELD_ID;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_adapter::{DefaultPhysicalExprAdapter, PhysicalExprAdapter, PhysicalExprAdapterFactory};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Makes the adapter of each file.
 #[derive(Debug, Clone)]
 pub struct FieldIdAdapterFactory {
-    table: Arc<str>,
     /// The table's columns with their ids, which the schema of a scan does not show.
     columns: SchemaRef,
 }
 
 impl FieldIdAdapterFactory {
-    /// For the files of `table` (its name, for errors), whose columns are `columns`, with ids.
-    pub fn new(table: Arc<str>, columns: SchemaRef) -> Self {
-        FieldIdAdapterFactory { table, columns }
-    }
-
-    /// The columns of a scan with their ids.
-    fn with_ids(&self, logical: &Schema) -> Schema {
-        let with_id = |field: &FieldRef| match self.columns.field_with_name(field.name()) {
-            Ok(column) if !is_row_number(field) => Arc::new(column.clone()),
-            _ => Arc::clone(field),
-        };
-        Schema::new(logical.fields().iter().map(with_id).collect::<Fields>())
-    }
-
-    /// A file that is not as amend writes them.
-    fn refused(&self, reason: String) -> DataFusionError {
-        external(Error::damaged(self.table.as_ref(), "a data file", reason))
+    /// For the files of a table whose columns are `columns`, with ids.
+    pub fn new(columns: SchemaRef) -> Self {
+        FieldIdAdapterFactory { columns }
     }
 
     /// The file's schema with each column under the table's name for its field id. A column of a field that the table does
@@ -56,46 +42,28 @@ impl FieldIdAdapterFactory {
     fn todays_names(&self, logical: &Schema, physical: &Schema) -> Result<SchemaRef> {
         let longest = logical.fields().iter().map(|field| field.name().len()).max().unwrap_or(0);
         let nameless = "\0".repeat(longest + 1);
-        let mut columns: HashMap<i32, &FieldRef> = HashMap::new();
-        for column in logical.fields().iter().filter(|column| !is_row_number(column)) {
-            let id = field_id(column).ok_or_else(|| external(Error::internal(format!("column '{}' has no field id", column.name()))))?;
-            columns.insert(id, column);
-        }
-        let mut ids = HashSet::new();
-        let mut names = HashSet::new();
-        let mut renamed = Vec::with_capacity(physical.fields().len());
-        for (index, field) in physical.fields().iter().enumerate() {
-            let name = field.name();
-            if !names.insert(name) {
-                return Err(self.refused(format!("two of its columns are called '{name}'")));
-            }
+        let columns: HashMap<i32, &FieldRef> =
+            self.columns.fields().iter().filter_map(|column| Some((field_id(column)?, column))).collect();
+        let todays_name = |(index, field): (usize, &FieldRef)| {
             if is_row_number(field) {
-                renamed.push(Arc::clone(field));
-                continue;
+                return Ok(Arc::clone(field));
             }
-            if address::is_reserved(name) {
-                return Err(self.refused(format!("one of its columns is called '{name}', which is reserved")));
-            }
-            let id = field_id(field).ok_or_else(|| self.refused(format!("its column '{name}' has no field id")))?;
-            if !ids.insert(id) {
-                return Err(self.refused(format!("two of its columns have field id {id}")));
-            }
-            let todays = match columns.get(&id) {
-                Some(column) => {
-                    check_parts(column.name(), column.data_type(), field.data_type())?;
-                    column.name().clone()
-                }
-                None => format!("{nameless}{index}"),
+            let Some(column) = field_id(field).and_then(|id| columns.get(&id)) else {
+                return Ok(Arc::new(field.as_ref().clone().with_name(format!("{nameless}{index}"))));
             };
-            renamed.push(Arc::new(field.as_ref().clone().with_name(todays)));
-        }
+            check_parts(column.name(), column.data_type(), field.data_type())?;
+            // Where only the metadata differs (the file has the id), no cast is needed.
+            let metadata = logical.field_with_name(column.name())?.metadata().clone();
+            Ok(Arc::new(field.as_ref().clone().with_name(column.name()).with_metadata(metadata)))
+        };
+        let renamed = physical.fields().iter().enumerate().map(todays_name).collect::<Result<Fields>>()?;
         Ok(Arc::new(Schema::new_with_metadata(renamed, physical.metadata().clone())))
     }
 }
 
 impl PhysicalExprAdapterFactory for FieldIdAdapterFactory {
     fn create(&self, logical_file_schema: SchemaRef, physical_file_schema: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
-        let renamed = self.todays_names(&self.with_ids(&logical_file_schema), &physical_file_schema)?;
+        let renamed = self.todays_names(&logical_file_schema, &physical_file_schema)?;
         let by_name = DefaultPhysicalExprAdapter::new(logical_file_schema, renamed);
         Ok(Arc::new(FieldIdAdapter { by_name, physical: physical_file_schema }))
     }

@@ -10,6 +10,7 @@
 //!      | executed                       |- ParquetSource   DataFusion's reader: ranges, row groups, pages, filters
 //!      v                                |- evolve          columns by field id, not by name
 //!   mask            every batch without the deleted rows   |- reader  footers cached, every block checked
+//!                                                                         `- nan   bounds that pass over NaN are dropped
 //! ```
 //!
 //! Every scan can yield two more columns, the address of a row: `address` names them. A plain SELECT never asks for them.
@@ -21,6 +22,7 @@
 pub mod address;
 pub mod evolve;
 mod mask;
+mod nan;
 pub mod pin;
 pub mod plan;
 pub mod provider;

@@ -8,7 +8,6 @@
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
-use crate::table::schema::TableSchema;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use std::fmt;
@@ -31,15 +30,13 @@ pub struct Pin {
     log: Arc<VersionLog>,
     /// A version that was asked for; `None` for the newest.
     at: Option<u64>,
-    /// The version whose schema the statement was planned with.
-    planned: Arc<Version>,
     version: OnceCell<Arc<Version>>,
 }
 
 impl Pin {
-    /// A pin of the newest version, or of `at`. The statement is planned with the schema of `planned`.
-    pub fn new(log: Arc<VersionLog>, at: Option<u64>, planned: Arc<Version>) -> Self {
-        Pin { log, at, planned, version: OnceCell::new() }
+    /// A pin of the newest version, or of `at`.
+    pub fn new(log: Arc<VersionLog>, at: Option<u64>) -> Self {
+        Pin { log, at, version: OnceCell::new() }
     }
 
     /// The versions of the table.
@@ -52,13 +49,9 @@ impl Pin {
         self.at
     }
 
-    /// The columns that the statement was planned with.
-    pub fn schema(&self) -> &Arc<TableSchema> {
-        &self.planned.snapshot.schema
-    }
-
-    /// The version, found on the first call. It has the columns that were planned with, or this is an error; it may have more.
-    pub async fn resolve(&self, session: &dyn Session) -> Result<Arc<Version>> {
+    /// The version, found on the first call. It has the columns of `planned`, the version that this part of the statement was
+    /// planned with, or this is an error; it may have more. (A view in the statement was planned earlier than the rest.)
+    pub async fn resolve(&self, session: &dyn Session, planned: &Version) -> Result<Arc<Version>> {
         let version = self.version.get_or_try_init(|| async {
             match (self.at, session.config().get_extension::<SessionView>()) {
                 (Some(number), _) => self.log.read(number).await,
@@ -67,15 +60,15 @@ impl Pin {
             }
         });
         let version = version.await?;
-        match version.snapshot.schema.extends(self.schema()) {
+        match version.snapshot.schema.extends(&planned.snapshot.schema) {
             true => Ok(version.clone()),
-            false => Err(self.schema_changed(version)),
+            false => Err(self.schema_changed(planned, version)),
         }
     }
 
     /// The error for a version whose columns are not those that were planned with.
-    pub fn schema_changed(&self, found: &Version) -> Error {
-        let (planned, found) = (self.planned.snapshot.version, found.snapshot.version);
+    pub fn schema_changed(&self, planned: &Version, found: &Version) -> Error {
+        let (planned, found) = (planned.snapshot.version, found.snapshot.version);
         Error::SchemaChanged { table: self.log.table().to_owned(), planned, found }
     }
 }

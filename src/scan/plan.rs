@@ -10,7 +10,7 @@
 //! Always holds: the deleted rows given are as many as the fragment says (else the scan is refused, since counts are answered
 //! from the fragment); every file is read through its checksums.
 
-use super::address::scan_schema;
+use super::address::{is_reserved, scan_schema};
 use super::evolve::FieldIdAdapterFactory;
 use super::external;
 use super::mask::Deletions;
@@ -22,6 +22,8 @@ use crate::error::{Error, Result};
 use crate::store::{FileCheck, ObjectName, Store, VerifiedStore};
 use crate::table::fragment::{DataFile, Fragment};
 use crate::table::schema::TableSchema;
+use chrono::DateTime;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
 use datafusion::common::config::TableParquetOptions;
 use datafusion::common::{ColumnStatistics, Result as EngineResult, ScalarValue, Statistics};
@@ -35,10 +37,11 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
+use object_store::ObjectMeta;
 use object_store::path::Path;
 use roaring::RoaringBitmap;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// How much of the end of a file is read at first, at least: as much as one block of its checksums, which is read anyway.
@@ -83,52 +86,27 @@ pub fn register(store: &Store, runtime: &RuntimeEnv) -> EngineResult<ObjectStore
 
 /// The plan of a scan.
 pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn ExecutionPlan>> {
+    if let Some(column) = request.schema.columns().find(|column| is_reserved(&column.name)) {
+        return Err(external(Error::invalid(format!("column '{}' of table '{}' has a reserved name", column.name, request.table))));
+    }
     let columns = request.schema.to_plain_arrow();
     let schema = scan_schema(Arc::clone(&columns));
     let projection = request.projection.clone().unwrap_or_else(|| (0..columns.fields().len()).collect());
 
-    let fragments: Vec<Arc<Fragment>> = request.fragments.iter().map(|(fragment, _)| Arc::clone(fragment)).collect();
-    let mut wanted = match &request.predicate {
-        Some(predicate) => prune(&fragments, &request.schema, schema.table_schema(), predicate),
-        None => vec![true; fragments.len()],
-    };
-    for (wanted, fragment) in wanted.iter_mut().zip(&fragments) {
-        *wanted &= fragment.live_rows() > 0;
-    }
-
-    let mut seen = vec![false; columns.fields().len()];
-    let in_predicate = request.predicate.iter().flat_map(collect_columns).map(|column| column.index());
-    for column in projection.iter().copied().chain(in_predicate) {
-        seen.get_mut(column).map(|seen| *seen = true);
-    }
-    let mut checks = HashMap::new();
-    let mut statistics = Vec::new();
-    let mut files: Vec<Option<PartitionedFile>> = Vec::with_capacity(fragments.len());
-    for ((fragment, deleted), wanted) in request.fragments.iter().zip(wanted) {
-        if !wanted {
-            files.push(None);
-            continue;
-        }
-        let known = of_fragment(fragment, &request.schema, &columns, &seen);
-        let (file, check) = request.file(fragment, deleted.as_ref()).map_err(external)?;
-        checks.insert(file.object_meta.location.clone(), check);
-        files.push(Some(file.with_statistics(Arc::new(known.clone()))));
-        statistics.push(known);
-    }
+    let Files { files, checks, statistics } = request.files(&columns, schema.table_schema(), &projection).map_err(external)?;
+    let is_empty = statistics.is_empty();
     let files_with_deletions = files.iter().flatten().filter(|file| file.extension::<Deletions>().is_some()).count();
-    let is_empty = files.iter().all(Option::is_none);
-    let (groups, partitioning) = match &request.groups {
-        None => (spread(files, request.target_partitions), None),
-        Some(groups) => {
-            let groups = in_groups(files, groups).map_err(external)?;
-            let partitioning = Partitioning::UnknownPartitioning(groups.len());
-            (groups, Some(partitioning))
-        }
+    let groups = match &request.groups {
+        None => spread(files, request.target_partitions),
+        Some(groups) => in_groups(files, groups).map_err(external)?,
     };
     if is_empty {
         let projected = schema.table_schema().project(&projection)?;
         return Ok(Arc::new(EmptyExec::new(Arc::new(projected)).with_partitions(groups.len().max(1))));
     }
+    // Declared like this, files stay in their group and their order.
+    let in_order = request.groups.is_some();
+    let partitioning = in_order.then(|| Partitioning::UnknownPartitioning(groups.len()));
 
     let url = register(&request.store, session.runtime_env())?;
     let verified = VerifiedStore::new(Arc::clone(request.store.objects()), checks);
@@ -145,14 +123,51 @@ pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn
         .with_file_groups(groups)
         .with_statistics(with_address(of_fragments(&statistics, &columns)?))
         .with_limit(request.limit.filter(|_| request.predicate.is_none()))
-        .with_expr_adapter(Some(Arc::new(FieldIdAdapterFactory::new(request.table, request.schema.to_arrow()))))
-        .with_preserve_order(partitioning.is_some())
+        .with_expr_adapter(Some(Arc::new(FieldIdAdapterFactory::new(request.schema.to_arrow()))))
+        .with_preserve_order(in_order)
         .with_output_partitioning(partitioning)
         .build();
     Ok(DataSourceExec::from_data_source(config))
 }
 
+/// The files of a scan.
+#[derive(Default)]
+struct Files {
+    /// One for each fragment of the request; `None` if it need not be read.
+    files: Vec<Option<PartitionedFile>>,
+    /// What the bytes of those that are read are held against.
+    checks: HashMap<Path, FileCheck>,
+    /// What is known of each of those that are read.
+    statistics: Vec<Statistics>,
+}
+
 impl ScanRequest {
+    /// The files of the fragments that are not empty and may hold a row that matches.
+    fn files(&self, columns: &SchemaRef, scan: &SchemaRef, projection: &[usize]) -> Result<Files> {
+        let fragments: Vec<Arc<Fragment>> = self.fragments.iter().map(|(fragment, _)| Arc::clone(fragment)).collect();
+        let may_match = match &self.predicate {
+            Some(predicate) => prune(&fragments, &self.schema, scan, predicate),
+            None => vec![true; fragments.len()],
+        };
+        // DataFusion can only push down what it sees, so statistics of other columns are never asked for.
+        let seen: HashSet<usize> =
+            projection.iter().copied().chain(self.predicate.iter().flat_map(collect_columns).map(|column| column.index())).collect();
+        let seen: Vec<bool> = (0..columns.fields().len()).map(|column| seen.contains(&column)).collect();
+        let mut found = Files::default();
+        for ((fragment, deleted), may_match) in self.fragments.iter().zip(may_match) {
+            if !may_match || fragment.live_rows() == 0 {
+                found.files.push(None);
+                continue;
+            }
+            let (file, check) = self.file(fragment, deleted.as_ref())?;
+            let known = of_fragment(fragment, &self.schema, columns, &seen);
+            found.checks.insert(file.object_meta.location.clone(), check);
+            found.files.push(Some(file.with_statistics(Arc::new(known.clone()))));
+            found.statistics.push(known);
+        }
+        Ok(found)
+    }
+
     /// The file of a fragment, with what its readers have to know, and with what its bytes are held against.
     fn file(&self, fragment: &Arc<Fragment>, deleted: Option<&Arc<RoaringBitmap>>) -> Result<(PartitionedFile, FileCheck)> {
         let file = match fragment.files.as_slice() {
@@ -180,12 +195,13 @@ impl ScanRequest {
             table: self.table.to_string(),
             object: file.path.clone(),
         };
-        let location: Path = self.store.location(&name);
-        let mut partitioned = PartitionedFile::new(String::new(), file.size_bytes)
+        // Files never change, so what is cached of one never goes stale, and no time is needed to tell.
+        let (last_modified, size) = (DateTime::UNIX_EPOCH, file.size_bytes);
+        let object = ObjectMeta { location: self.store.location(&name), last_modified, size, e_tag: None, version: None };
+        let mut partitioned = PartitionedFile::from(object)
             .with_partition_values(vec![ScalarValue::UInt32(Some(fragment.id.0))])
             .with_metadata_size_hint(footer_hint(file))
             .with_extension(FileOf { fragment: Arc::clone(fragment), table: Arc::clone(&self.table) });
-        partitioned.object_meta.location = location;
         if let Some(deleted) = deleted.filter(|deleted| !deleted.is_empty()) {
             partitioned = partitioned.with_extension(Deletions(Arc::clone(deleted)));
             if let Some(access) = live_row_groups(file, deleted) {

@@ -55,7 +55,7 @@ impl LakeTable {
 
     /// A pin for one statement.
     pub fn pin(&self) -> Arc<Pin> {
-        Arc::new(Pin::new(self.log.clone(), self.at, self.planned.clone()))
+        Arc::new(Pin::new(self.log.clone(), self.at))
     }
 
     /// The table as one statement reads it.
@@ -64,7 +64,7 @@ impl LakeTable {
             Access::Rows => self.schema.clone(),
             Access::Addresses | Access::AddressesAndRows => scan_schema(self.schema.clone()).table_schema().clone(),
         };
-        PinnedTable { pin, access, schema }
+        PinnedTable { pin, planned: self.planned.clone(), access, schema }
     }
 
     fn not_installed<T>(&self, statement: &str) -> Result<T> {
@@ -140,6 +140,7 @@ pub enum Access {
 #[derive(Debug)]
 pub struct PinnedTable {
     pin: Arc<Pin>,
+    planned: Arc<Version>,
     access: Access,
     schema: SchemaRef,
 }
@@ -172,9 +173,9 @@ impl TableProvider for PinnedTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let version = self.pin.resolve(session).await?;
+        let version = self.pin.resolve(session, &self.planned).await?;
         let log = self.pin.log();
-        let schema = self.pin.schema().clone();
+        let schema = self.planned.snapshot.schema.clone();
         let mut fragments = Vec::with_capacity(version.snapshot.fragments.len());
         for fragment in version.snapshot.fragments.iter() {
             let deleted = match &fragment.deletions {

@@ -86,3 +86,6 @@ impl PruningStatistics for Bounds<'_> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

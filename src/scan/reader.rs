@@ -2,14 +2,16 @@
 //!
 //! Goes in: a file of a scan, with the fragment it belongs to. Comes out: a reader of its bytes and of its footer.
 //! Always holds: every byte was held against its checksum; a footer that does not describe the fragment's rows is refused, so the
-//! counts that the planner believes are those that are read; every error names the object and the table.
+//! counts that the planner believes are those that are read; so is one whose columns have no ids of their own; every error names the object and the table.
 
+use super::address::is_reserved;
 use super::external;
+use super::nan::without_misleading_bounds;
 use crate::error::Error;
 use crate::store::VerifiedStore;
 use crate::table::fragment::Fragment;
 use bytes::Bytes;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::DataFusionError;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::datasource::physical_plan::parquet::{CachedParquetFileReaderFactory, ParquetFileReaderFactory};
@@ -22,6 +24,7 @@ use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -40,8 +43,12 @@ impl FileOf {
         ParquetError::External(Box::new(Error::damaged(self.table.as_ref(), object, reason)))
     }
 
-    /// Refuses a footer that does not describe the rows that the manifest does.
+    /// Refuses a footer that is not of the file that the manifest describes, or in which columns cannot be told apart.
     fn check(&self, footer: &ParquetMetaData) -> parquet::errors::Result<()> {
+        self.check_rows(footer).and_then(|()| self.check_columns(footer)).map_err(|reason| self.damaged(reason))
+    }
+
+    fn check_rows(&self, footer: &ParquetMetaData) -> Result<(), String> {
         let recorded = self.fragment.files.iter().flat_map(|file| file.row_groups.iter()).map(|rows| i64::from(*rows));
         let found = footer.row_groups().iter().map(|group| group.num_rows());
         if recorded.clone().eq(found.clone()) {
@@ -50,7 +57,29 @@ impl FileOf {
         let describe = |groups: usize, rows: i64| format!("{rows} rows in {groups} row groups");
         let found = describe(footer.num_row_groups(), found.sum());
         let recorded = describe(recorded.clone().count(), recorded.sum());
-        Err(self.damaged(format!("its footer says that it has {found}, the manifest {recorded}, or they are divided otherwise")))
+        Err(format!("its footer says that it has {found}, the manifest {recorded}, or they are divided otherwise"))
+    }
+
+    fn check_columns(&self, footer: &ParquetMetaData) -> Result<(), String> {
+        let mut ids = HashSet::new();
+        let mut names = HashSet::new();
+        for column in footer.file_metadata().schema_descr().root_schema().get_fields() {
+            let info = column.get_basic_info();
+            let name = info.name();
+            if is_reserved(name) {
+                return Err(format!("one of its columns is called '{name}', which is reserved"));
+            }
+            if !names.insert(name) {
+                return Err(format!("two of its columns are called '{name}'"));
+            }
+            if !info.has_id() {
+                return Err(format!("its column '{name}' has no field id"));
+            }
+            if !ids.insert(info.id()) {
+                return Err(format!("two of its columns have field id {}", info.id()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -78,7 +107,7 @@ impl ParquetFileReaderFactory for FragmentReaderFactory {
         file: PartitionedFile,
         metadata_size_hint: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
-    ) -> Result<Box<dyn AsyncFileReader + Send>> {
+    ) -> Result<Box<dyn AsyncFileReader + Send>, DataFusionError> {
         let file_of = file.extension::<FileOf>().cloned();
         let file_of = file_of.ok_or_else(|| external(Error::internal(format!("'{}' is of no fragment", file.path()))))?;
         let object = file.object_meta.clone();
@@ -117,7 +146,10 @@ impl Footer {
                 other => ParquetError::External(Box::new(other)),
             })?;
         self.file_of.check(&footer)?;
-        Ok(footer)
+        match self.file_of.fragment.files.first() {
+            Some(file) => without_misleading_bounds(footer, file),
+            None => Ok(footer),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! then asks it for what reads its files. All of the first is left to [`ParquetSource`], but for the projection, which is kept
 //! here: only this source knows whether the reader has to yield row numbers as well.
 //!
-//! Goes in: what the optimizer pushes down, and files with their [`Deletions`]. Comes out: what reads them.
+//! Goes in: what the optimizer pushes down, and files with their `Deletions`. Comes out: what reads them.
 //! Always holds: a scan without deletions is read by `ParquetSource` itself; in the other case the reader below the mask has no
 //! limit, because it would count deleted rows.
 

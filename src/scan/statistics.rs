@@ -144,10 +144,10 @@ fn bounds_are_values(data_type: &DataType) -> bool {
     }
 }
 
-/// What a footer says of the column at position `column` of a file, whose type is `data_type`. Nothing is said of nested columns,
-/// nor of floats unless the writer saw no NaN in the column (Parquet's bounds pass over NaN).
-pub fn from_parquet(footer: &ParquetMetaData, column: usize, data_type: &DataType, without_nan: bool) -> ColumnStats {
-    leaf_of(footer, column).and_then(|leaf| leaf_stats(footer, leaf, data_type, without_nan)).unwrap_or_default()
+/// What a footer says of the column at position `column` of a file, whose type is `data_type`. Nothing is said of nested columns;
+/// and no bounds are given of floats if the writer `saw_nan` in the column, since Parquet's bounds pass over NaN.
+pub fn from_parquet(footer: &ParquetMetaData, column: usize, data_type: &DataType, saw_nan: bool) -> ColumnStats {
+    leaf_of(footer, column).and_then(|leaf| leaf_stats(footer, leaf, data_type, saw_nan)).unwrap_or_default()
 }
 
 /// The only leaf of a column that is not nested.
@@ -159,14 +159,14 @@ fn leaf_of(footer: &ParquetMetaData, column: usize) -> Option<usize> {
     (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == column)
 }
 
-fn leaf_stats(footer: &ParquetMetaData, leaf: usize, data_type: &DataType, without_nan: bool) -> Option<ColumnStats> {
+fn leaf_stats(footer: &ParquetMetaData, leaf: usize, data_type: &DataType, saw_nan: bool) -> Option<ColumnStats> {
     let field = ArrowField::new("", data_type.clone(), true);
     let converter = StatisticsConverter::from_column_index(leaf, &field, footer.file_metadata().schema_descr()).ok()?;
     let converter = converter.with_missing_null_counts_as_zero(false);
     let groups = footer.row_groups();
     let nulls = converter.row_group_null_counts(groups).ok()?;
     let null_count = if nulls.null_count() == 0 { Some(nulls.values().iter().sum()) } else { None };
-    if data_type.is_floating() && !without_nan {
+    if data_type.is_floating() && saw_nan {
         return Some(ColumnStats { min: None, max: None, null_count });
     }
     let rows = || groups.iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0));

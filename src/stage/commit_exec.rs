@@ -12,7 +12,8 @@
 
 use super::parts;
 use super::scope::{Done, SessionScope};
-use crate::commit::staged::objects;
+use super::stop::Stop;
+use crate::commit::staged::{objects, remove};
 use crate::commit::{self, Committed, Staged};
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
@@ -36,6 +37,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, execute_stream,
 };
 use futures::StreamExt;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -67,6 +69,8 @@ pub struct CommitSpec {
     pub again: Option<Arc<dyn PlanAgain>>,
     /// How many times the statement is run at most.
     pub max_attempts: u32,
+    /// What tells the writers that one of them failed.
+    pub stop: Arc<Stop>,
 }
 
 /// Makes a transaction of what its input staged.
@@ -93,23 +97,27 @@ impl CommitExec {
     }
 }
 
-/// Runs a plan of writers and makes one step of what they staged; on an error what they staged is removed.
+/// Runs a plan of writers and makes one step of what they staged; on an error what they staged is removed. `stop` is the
+/// one that the writers watch.
 pub async fn collect_step(
     input: Arc<dyn ExecutionPlan>,
     operation: &'static str,
     statement: String,
     log: &VersionLog,
+    stop: &Stop,
     context: Arc<TaskContext>,
 ) -> Result<Step> {
+    stop.reset();
     let mut staged = Vec::new();
     let mut stream = execute_stream(input, context)?;
     let mut failure = None;
     while let Some(batch) = stream.next().await {
         match batch.map_err(Error::from).and_then(|batch| parts::from_batch(&batch)) {
             Ok(steps) => staged.extend(steps),
+            // Others may have staged something by now: they are told, and heard to the end.
             Err(error) => {
-                failure = Some(error);
-                break;
+                stop.fail();
+                failure.get_or_insert(error);
             }
         }
     }
@@ -120,11 +128,7 @@ pub async fn collect_step(
         None => parts::merge(staged, operation, statement, log.table()),
     };
     if merged.is_err() {
-        for object in &objects {
-            if let Err(error) = log.store().delete(object).await {
-                tracing::warn!(%error, object = object.as_str(), "could not remove a staged file");
-            }
-        }
+        remove(log.store(), &objects).await;
     }
     merged
 }
@@ -138,12 +142,25 @@ enum Run {
 async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, context: Arc<TaskContext>) -> Result<Run> {
     let scope = context.session_config().get_extension::<SessionScope>();
     let statement = scope.as_ref().and_then(|scope| scope.statement()).unwrap_or_else(|| spec.statement.clone());
-    let step = collect_step(input, spec.operation, statement, &spec.log, context).await?;
+    if let Some(scope) = &scope {
+        scope.check_target(&spec.log)?;
+    }
+    let step = collect_step(input, spec.operation, statement, &spec.log, &spec.stop, context).await?;
     let counts = step.counts;
     let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts });
-    let maps = maps(spec, &step).await?;
+    let written = objects(step.actions.iter());
+    let maps = match maps(spec, &step).await {
+        Ok(maps) => maps,
+        Err(error) => {
+            remove(spec.log.store(), &written).await;
+            return Err(error);
+        }
+    };
     if let Some(scope) = scope.as_ref().filter(|scope| scope.in_transaction()) {
-        scope.append(&spec.log, &spec.base, step, maps).await?;
+        if let Err(error) = scope.append(&spec.log, &spec.base, step, maps).await {
+            remove(spec.log.store(), &written).await;
+            return Err(error);
+        }
         return Ok(done(counts, None, CommitFacts::default()));
     }
     let staged = staged(spec.base.snapshot.version, step, maps);
@@ -181,7 +198,7 @@ async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
 pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Staged {
     let objects = objects(step.actions.iter());
     let id = TransactionId(env::new_uuid().as_u128());
-    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects }
+    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects, field_ids: BTreeMap::new() }
 }
 
 /// Runs a statement until it lands or cannot.
@@ -204,9 +221,12 @@ async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<
     }
 }
 
+/// What is committed, and how.
+type Commitment = (Arc<dyn ExecutionPlan>, Arc<CommitSpec>);
+
 /// What a [`CommitExec`] in a plan commits, and how. Nodes above it, such as the one that gives scalar subqueries their
 /// values, go above its input.
-fn taken_apart(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<(Arc<dyn ExecutionPlan>, Arc<CommitSpec>)>> {
+fn taken_apart(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Commitment>> {
     if let Some(commit) = plan.downcast_ref::<CommitExec>() {
         return Ok(Some((commit.input.clone(), commit.spec.clone())));
     }

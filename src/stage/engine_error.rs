@@ -88,6 +88,11 @@ const NO_JOIN: &str = "Physical plan does not support logical expression";
 /// What it says of a correlated subquery of which it cannot tell that it yields one row.
 const SEVERAL_ROWS: &str = "Correlated scalar subquery must be aggregated";
 
+/// Whether a file could not be read, as opposed to having the wrong bytes.
+fn is_of_the_store(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(|cause| cause.is::<object_store::Error>())
+}
+
 /// What DataFusion said, with the kind and SQLSTATE that fit.
 fn from_engine(error: &DataFusionError) -> Error {
     match error.find_root() {
@@ -114,6 +119,7 @@ fn from_engine(error: &DataFusionError) -> Error {
         DataFusionError::NotImplemented(_) => (ErrorKind::Unsupported, "0A000"),
         DataFusionError::ResourcesExhausted(_) => (ErrorKind::Unavailable, "53200"),
         DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => (ErrorKind::Unavailable, "58030"),
+        DataFusionError::ParquetError(inner) if is_of_the_store(inner.as_ref()) => (ErrorKind::Unavailable, "58030"),
         DataFusionError::ParquetError(_) => (ErrorKind::Data, "XX001"),
         DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
             ArrowError::DivideByZero => (ErrorKind::Invalid, "22012"),

@@ -16,6 +16,7 @@ pub mod parts;
 pub mod rewrite_exec;
 pub mod row_changes;
 pub mod scope;
+pub mod stop;
 mod transaction;
 pub mod write_exec;
 pub mod writer;

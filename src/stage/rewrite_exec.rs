@@ -7,8 +7,10 @@
 //! the group has. Anything else is an error: a map that guesses would bring deleted rows back.
 
 use super::parts;
+use super::stop::Stop;
 use super::write_exec::{add, column};
 use super::writer::{FragmentWriter, discard};
+use crate::commit::staged::remove;
 use crate::error::{Error, Result};
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
 use crate::store::{ObjectName, Store};
@@ -50,6 +52,8 @@ pub struct RewriteSpec {
     pub rows_per_fragment: u32,
     /// How many groups are worked on at a time.
     pub concurrency: usize,
+    /// Told when the statement has failed elsewhere.
+    pub stop: Arc<Stop>,
 }
 
 /// Fragments that are rewritten together, in the order in which they are read.
@@ -132,7 +136,8 @@ impl ExecutionPlan for RewriteExec {
         let stream = futures::stream::iter(mine).then(move |(number, group)| {
             let (spec, input, context, rows_moved) = (spec.clone(), input.clone(), context.clone(), rows_moved.clone());
             async move {
-                let step = rewrite(spec, group, input.execute(number, context)?).await?;
+                let rows = spec.stop.watch(input.execute(number, context)?);
+                let step = rewrite(spec, group, rows).await?;
                 rows_moved.add(step.counts.moved as usize);
                 Ok(parts::to_batch(&step)?)
             }
@@ -185,6 +190,7 @@ async fn rewrite(spec: Arc<RewriteSpec>, group: RewriteGroup, mut input: Sendabl
         let size_bytes = object.len() as u64;
         if let Err(error) = spec.store.write(&name, object).await {
             discard(&spec.store, &fragments).await;
+            remove(&spec.store, &[name]).await;
             return Err(error);
         }
         MapLocation::Object { path: name.as_str().to_owned(), size_bytes, crc32c }

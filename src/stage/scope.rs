@@ -61,6 +61,13 @@ impl SessionScope {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A statement has ended: what runs on the session's context by itself is no statement of the session.
+    pub fn end_statement(&self) {
+        let mut state = self.state();
+        state.statement = None;
+        state.staging = false;
+    }
+
     /// A statement begins; what the last one left is forgotten.
     pub fn begin_statement(&self, statement: &str, staging: bool) {
         let mut state = self.state();
@@ -109,7 +116,8 @@ impl SessionScope {
     pub fn begin(&self) -> Result<()> {
         let mut state = self.state();
         if state.transaction.is_some() {
-            return Err(Error::TransactionState { reason: "a transaction is already open; say COMMIT or ROLLBACK first".into() });
+            let reason = "a transaction is already open; say COMMIT or ROLLBACK first".into();
+            return Err(Error::TransactionState { reason, sqlstate: "25001" });
         }
         state.transaction = Some(OpenTransaction::default());
         Ok(())
@@ -117,7 +125,7 @@ impl SessionScope {
 
     /// Ends the transaction and gives what it staged.
     pub fn end(&self) -> Result<OpenTransaction> {
-        let none = || Error::TransactionState { reason: "no transaction is open; say BEGIN first".into() };
+        let none = || Error::TransactionState { reason: "no transaction is open; say BEGIN first".into(), sqlstate: "25P01" };
         self.state().transaction.take().ok_or_else(none)
     }
 
@@ -132,7 +140,10 @@ impl SessionScope {
     pub fn check_usable(&self) -> Result<()> {
         match self.state().transaction.as_ref().and_then(|transaction| transaction.failed.as_ref()) {
             None => Ok(()),
-            Some(reason) => Err(Error::TransactionState { reason: format!("the transaction has failed ({reason}); say ROLLBACK") }),
+            Some(reason) => {
+                let reason = format!("the transaction has failed ({reason}); say ROLLBACK");
+                Err(Error::TransactionState { reason, sqlstate: "25P02" })
+            }
         }
     }
 }
@@ -158,8 +169,19 @@ impl ReadView for SessionScope {
 }
 
 impl SessionScope {
+    /// Refuses a table that the open transaction cannot change, before anything is written for it.
+    pub(super) fn check_target(&self, log: &VersionLog) -> Result<()> {
+        match self.state().transaction.as_ref().and_then(|transaction| transaction.target.as_ref()) {
+            Some(target) => target.check_table(log),
+            None => Ok(()),
+        }
+    }
+
     /// Adds a statement's changes to the open transaction.
     pub async fn append(&self, log: &Arc<VersionLog>, base: &Arc<Version>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<()> {
+        if step.actions.is_empty() {
+            return Ok(());
+        }
         let held = self.state().transaction.as_ref().and_then(|transaction| transaction.target.clone());
         let target = match held {
             Some(target) => target,
@@ -179,7 +201,8 @@ impl OpenTransaction {
     /// What is to be committed; `None` if nothing was changed.
     pub fn into_staged(self) -> Result<Option<StagedStatement>> {
         if let Some(reason) = self.failed {
-            return Err(Error::TransactionState { reason: format!("the transaction has failed ({reason}) and was rolled back") });
+            let reason = format!("the transaction has failed ({reason}) and was rolled back");
+            return Err(Error::TransactionState { reason, sqlstate: "25P02" });
         }
         Ok(self.target.map(Target::into_staged))
     }

@@ -63,15 +63,18 @@ impl Target {
         Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![] }
     }
 
+    /// Refuses another table than this one.
+    pub(super) fn check_table(&self, log: &VersionLog) -> Result<()> {
+        if self.log.store().label() == log.store().label() {
+            return Ok(());
+        }
+        let what = format!("a transaction that changes '{}' and '{}'", self.log.table(), log.table());
+        Err(Error::unsupported(what, Some("change one table per transaction")))
+    }
+
     /// The target after one more statement.
     pub(super) async fn append(mut self, log: &Arc<VersionLog>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<Self> {
-        if self.log.store().label() != log.store().label() {
-            let what = format!("a transaction that changes '{}' and '{}'", self.log.table(), log.table());
-            return Err(Error::unsupported(what, Some("change one table per transaction")));
-        }
-        if step.actions.is_empty() {
-            return Ok(self);
-        }
+        self.check_table(log)?;
         let localised = self.localise(step);
         self.transaction.steps.push(localised);
         self.maps.extend(maps);
@@ -122,7 +125,9 @@ impl Target {
 
     pub(super) fn into_staged(self) -> StagedStatement {
         let objects = objects(self.transaction.actions());
-        StagedStatement { log: self.log, staged: Staged { transaction: self.transaction, maps: self.maps, objects } }
+        let writes = !objects.is_empty();
+        let field_ids = if writes { self.minted.fields } else { BTreeMap::new() };
+        StagedStatement { log: self.log, staged: Staged { transaction: self.transaction, maps: self.maps, objects, field_ids } }
     }
 }
 

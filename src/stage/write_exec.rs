@@ -8,6 +8,7 @@
 use super::marks::Marks;
 use super::parts;
 use super::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, RowChanges};
+use super::stop::Stop;
 use super::writer::{FragmentWriter, NewFragment, discard};
 use crate::error::{Error, Result};
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
@@ -44,6 +45,8 @@ pub struct WriteSpec {
     pub changes: RowChanges,
     /// The size of a new fragment.
     pub rows_per_fragment: u32,
+    /// Told when the statement has failed elsewhere.
+    pub stop: Arc<Stop>,
 }
 
 /// Writes rows and marks addresses, partition by partition.
@@ -113,7 +116,7 @@ impl ExecutionPlan for WriteExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
+        let input = self.spec.stop.watch(self.input.execute(partition, context)?);
         let writing = Writing::new(self.spec.clone(), &self.metrics, partition);
         let stream = futures::stream::once(writing.run(input)).filter_map(|part| async move {
             match part {

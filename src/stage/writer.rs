@@ -4,6 +4,7 @@
 //! Always holds: row k that goes in is row k of the fragments in their order; files carry field ids, and a checksum of
 //! each of their blocks is known when they are done.
 
+use crate::commit::staged::remove;
 use crate::error::{Error, Result};
 use crate::scan::statistics;
 use crate::store::{ObjectName, ObjectWriter, Store};
@@ -12,6 +13,7 @@ use crate::table::row_address::MAX_ROWS_PER_FRAGMENT;
 use crate::table::schema::TableSchema;
 use bytes::Bytes;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type, SchemaRef};
 use datafusion::parquet::arrow::AsyncArrowWriter;
 use datafusion::parquet::arrow::async_writer::AsyncFileWriter;
@@ -24,6 +26,8 @@ use std::sync::Arc;
 
 /// Rows of a row group.
 pub const ROWS_PER_ROW_GROUP: usize = 256 * 1024;
+/// Encoded bytes of a row group, which are held in memory until it is written.
+const BYTES_PER_ROW_GROUP: usize = 128 * 1024 * 1024;
 /// Rows of a fragment, unless a setting says otherwise.
 pub const ROWS_PER_FRAGMENT: u32 = 1024 * 1024;
 
@@ -90,29 +94,19 @@ impl FragmentWriter {
 
     /// Ends the fragment that is open.
     async fn close(&mut self) -> Result<()> {
-        let Some(mut open) = self.open.take() else { return Ok(()) };
-        let footer = match open.writer.finish().await {
-            Ok(footer) => footer,
-            Err(error) => {
-                open.writer.into_inner().abort().await;
-                return Err(error.into());
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let name = open.name.clone();
+        match open.finish(&self.schema, &self.arrow).await {
+            Ok(fragment) => {
+                self.done.push(fragment);
+                Ok(())
             }
-        };
-        let written = open.writer.into_inner().0.finish().await?;
-        let columns = self.schema.columns().zip(self.arrow.fields()).enumerate().map(|(at, (field, arrow))| FileColumn {
-            field: Some(field.id),
-            stats: statistics::from_parquet(&footer, at, arrow.data_type(), open.nan.get(at) == Some(&true)),
-        });
-        let file = DataFile {
-            path: open.name.as_str().to_owned(),
-            base: None,
-            size_bytes: written.size_bytes,
-            checksum: Arc::new(BlockChecksums { block_bytes: written.block_bytes, crc32c: written.crc32c }),
-            row_groups: footer.row_groups().iter().map(|group| group.num_rows() as u32).collect(),
-            columns: columns.collect(),
-        };
-        self.done.push(NewFragment { physical_rows: open.rows, file });
-        Ok(())
+            Err(error) => {
+                // The file may be there nevertheless: an answer can be lost.
+                remove(&self.store, &[name]).await;
+                Err(error)
+            }
+        }
     }
 
     /// Ends the last fragment and gives all of them, in order.
@@ -148,12 +142,17 @@ impl FragmentWriter {
     }
 }
 
-/// The same values under a type that differs at most in the names and metadata of nested fields.
+/// The same values under a type that differs at most in the names, metadata and nullability of nested fields. A value that
+/// would not be the same is an error, never NULL.
 fn relabel(column: &Arc<dyn Array>, data_type: &DataType) -> Result<Arc<dyn Array>> {
     if column.data_type() == data_type {
         return Ok(column.clone());
     }
-    datafusion::arrow::compute::cast(column, data_type).map_err(|e| Error::internal(format!("a column does not fit its type: {e}")))
+    if !column.data_type().is_nested() {
+        return Err(Error::internal(format!("values of type {} were planned for a column of type {data_type}", column.data_type())));
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, data_type, &strict).map_err(|e| Error::invalid(format!("a value does not fit its column: {e}")))
 }
 
 fn has_nan(column: &dyn Array) -> bool {
@@ -167,13 +166,8 @@ fn has_nan(column: &dyn Array) -> bool {
 
 /// Removes fragments that will not be named. Best effort.
 pub async fn discard(store: &Store, fragments: &[NewFragment]) {
-    for fragment in fragments {
-        if let Ok(name) = ObjectName::parse(&fragment.file.path)
-            && let Err(error) = store.delete(&name).await
-        {
-            tracing::warn!(%error, object = name.as_str(), "could not remove a staged file");
-        }
-    }
+    let names: Vec<ObjectName> = fragments.iter().filter_map(|fragment| ObjectName::parse(&fragment.file.path).ok()).collect();
+    remove(store, &names).await;
 }
 
 impl OpenFile {
@@ -184,9 +178,35 @@ impl OpenFile {
             .set_created_by(concat!("amend ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(Compression::ZSTD(zstd))
             .set_max_row_group_row_count(Some(ROWS_PER_ROW_GROUP))
+            .set_max_row_group_bytes(Some(BYTES_PER_ROW_GROUP))
             .build();
         let writer = AsyncArrowWriter::try_new(Sink(store.writer(&name)), arrow.clone(), Some(properties))?;
         Ok(OpenFile { name, writer, rows: 0, nan: vec![false; arrow.fields().len()] })
+    }
+
+    /// Ends the file; its columns are named by the field ids of `schema`.
+    async fn finish(mut self, schema: &TableSchema, arrow: &SchemaRef) -> Result<NewFragment> {
+        let footer = match self.writer.finish().await {
+            Ok(footer) => footer,
+            Err(error) => {
+                self.writer.into_inner().abort().await;
+                return Err(error.into());
+            }
+        };
+        let written = self.writer.into_inner().0.finish().await?;
+        let columns = schema.columns().zip(arrow.fields()).enumerate().map(|(at, (field, arrow))| FileColumn {
+            field: Some(field.id),
+            stats: statistics::from_parquet(&footer, at, arrow.data_type(), self.nan.get(at) == Some(&true)),
+        });
+        let file = DataFile {
+            path: self.name.as_str().to_owned(),
+            base: None,
+            size_bytes: written.size_bytes,
+            checksum: Arc::new(BlockChecksums { block_bytes: written.block_bytes, crc32c: written.crc32c }),
+            row_groups: footer.row_groups().iter().map(|group| group.num_rows() as u32).collect(),
+            columns: columns.collect(),
+        };
+        Ok(NewFragment { physical_rows: self.rows, file })
     }
 }
 

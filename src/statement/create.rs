@@ -11,10 +11,11 @@ use crate::scan::address;
 use crate::stage::commit_exec::{collect_step, staged};
 use crate::stage::row_changes::RowChanges;
 use crate::stage::scope::Done;
+use crate::stage::stop::Stop;
 use crate::stage::write_exec::{WriteExec, WriteSpec};
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::{Action, AddField};
-use crate::txn::composite::{CommitFacts, Step};
+use crate::txn::composite::{CommitFacts, RowCounts, Step};
 use crate::txn::refs::{Ref, Token};
 use datafusion::arrow::datatypes::{FieldRef, Fields, Schema};
 use datafusion::execution::SessionState;
@@ -42,26 +43,32 @@ pub async fn create_table(
         }
         return Err(Error::TableExists { table: name });
     }
-    let columns = create.input.schema().as_arrow();
     let (schema, query) = match create.input.as_ref() {
-        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => (schema(&name, columns)?, None),
-        query => (schema(&name, &columns_of_query(columns, not_null))?, Some(query)),
+        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => (schema(&name, create.input.schema().as_arrow())?, None),
+        query => {
+            // Only now it is known of which types the columns are: CASE and UNION are coerced.
+            let query = state.optimize(query)?;
+            let columns = columns_of_query(query.schema().as_arrow(), not_null);
+            (schema(&name, &columns)?, Some(query))
+        }
     };
     let schema = Arc::new(schema);
     let table = lake.new_table(&name);
     let step = match query {
         None => Step { operation: "CREATE TABLE".into(), ..Step::default() },
         Some(query) => {
+            let stop = Arc::<Stop>::default();
             let spec = WriteSpec {
                 table: name.clone(),
                 store: table.log.store().clone(),
                 schema: schema.clone(),
                 changes: RowChanges::Insert,
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
+                stop: stop.clone(),
             };
-            let plan = state.create_physical_plan(query).await?;
+            let plan = state.create_physical_plan(&query).await?;
             let write = Arc::new(CoalescePartitionsExec::new(Arc::new(WriteExec::new(plan, Arc::new(spec)))));
-            collect_step(write, "CREATE TABLE AS", statement.to_owned(), &table.log, state.task_ctx()).await?
+            collect_step(write, "CREATE TABLE AS", statement.to_owned(), &table.log, &stop, state.task_ctx()).await?
         }
     };
     let inserted = step.counts.inserted;
@@ -74,14 +81,9 @@ pub async fn create_table(
 }
 
 fn done(inserted: u64, version: Option<u64>) -> Done {
-    let mut counts = crate::txn::composite::RowCounts::default();
-    counts.inserted = inserted;
-    Done {
-        operation: "CREATE TABLE".into(),
-        counts,
-        version,
-        facts: CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() },
-    }
+    let counts = RowCounts { inserted, ..RowCounts::default() };
+    let facts = CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() };
+    Done { operation: "CREATE TABLE".into(), counts, version, facts }
 }
 
 /// Refuses what a table cannot have yet.
@@ -171,7 +173,8 @@ fn first_version(rows: Step, schema: &TableSchema, statement: &str) -> Staged {
         actions.push(action);
     }
     let step = Step { actions, statement: statement.to_owned(), ..rows };
-    staged(0, step, vec![])
+    let field_ids = schema.fields().iter().map(|field| (token(field.id), field.id)).collect();
+    Staged { field_ids, ..staged(0, step, vec![]) }
 }
 
 fn add_field(field: &Field, token: impl Fn(FieldId) -> Token) -> AddField {

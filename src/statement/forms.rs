@@ -9,7 +9,6 @@
 
 use crate::error::{Error, Result};
 use datafusion::common::TableReference;
-use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::{DmlStatement, WriteOp};
 use datafusion::logical_expr::{
@@ -17,13 +16,18 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Delete, Expr, FromTable, GroupByExpr, Insert, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement,
-    TableFactor, TableWithJoins, Update, WildcardAdditionalOptions, With, helpers::attached_token::AttachedToken,
+    AssignmentTarget, Delete, Expr, FromTable, GroupByExpr, Insert, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SetExpr,
+    Statement, TableFactor, TableWithJoins, Update, Visit, Visitor, WildcardAdditionalOptions, With,
+    helpers::attached_token::AttachedToken,
 };
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Plans a statement.
 pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<LogicalPlan> {
+    if let Some(statement) = innermost(&mut statement) {
+        check_ignored(statement)?;
+    }
     let target = put_plainly(innermost(&mut statement))?;
     let plan = state.statement_to_plan(statement).await?;
     match target {
@@ -41,6 +45,38 @@ fn innermost(statement: &mut DfStatement) -> Option<&mut Statement> {
             statement => Some(statement),
         },
         DfStatement::CreateExternalTable(_) | DfStatement::CopyTo(_) | DfStatement::Reset(_) => None,
+    }
+}
+
+/// Refuses clauses of tables and queries that DataFusion reads over.
+fn check_ignored(statement: &Statement) -> Result<()> {
+    match statement.visit(&mut Ignored) {
+        ControlFlow::Break(what) => Err(Error::unsupported(what, None)),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// Looks for them.
+struct Ignored;
+
+impl Visitor for Ignored {
+    type Break = String;
+
+    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<String> {
+        let TableFactor::Table { name, with_hints, partitions, sample, index_hints, .. } = table else {
+            return ControlFlow::Continue(());
+        };
+        let what = match () {
+            () if sample.is_some() => "TABLESAMPLE",
+            () if !partitions.is_empty() => "PARTITION",
+            () if !with_hints.is_empty() || !index_hints.is_empty() => "a hint",
+            () => return ControlFlow::Continue(()),
+        };
+        ControlFlow::Break(format!("{what} of table '{name}'"))
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<String> {
+        if query.locks.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break("SELECT .. FOR UPDATE or FOR SHARE".to_owned()) }
     }
 }
 
@@ -113,7 +149,7 @@ fn check_delete(delete: &Delete) -> Result<&TableFactor> {
 }
 
 /// Refuses what an UPDATE cannot have.
-fn check_update(update: &Update) -> Result<()> {
+fn check_update(update: &mut Update) -> Result<()> {
     let refuse = |what: &str, instead: &str| Err(Error::unsupported(format!("UPDATE with {what}"), Some(instead)));
     if update.from.is_some() || !update.table.joins.is_empty() {
         return refuse("FROM or joins", "take the values from a subquery, or use MERGE INTO");
@@ -125,14 +161,18 @@ fn check_update(update: &Update) -> Result<()> {
         return refuse("ORDER BY or LIMIT", "name the rows in WHERE, for example by a subquery with ORDER BY and LIMIT");
     }
     let mut columns = Vec::with_capacity(update.assignments.len());
-    for assignment in &update.assignments {
-        let AssignmentTarget::ColumnName(name) = &assignment.target else {
+    for assignment in &mut update.assignments {
+        let AssignmentTarget::ColumnName(name) = &mut assignment.target else {
             return refuse("a tuple of columns", "give each column its value");
         };
         // The planner would take the last of two without a word.
         let column = name.0.last().and_then(|part| part.as_ident()).map(super::parse::fold);
         if columns.contains(&column) {
             return Err(Error::invalid(format!("UPDATE gives the column '{}' two values", column.unwrap_or_default())));
+        }
+        // The planner takes the name as it is written, elsewhere it folds names.
+        if let (Some(ObjectNamePart::Identifier(ident)), Some(column)) = (name.0.last_mut(), &column) {
+            ident.value = column.clone();
         }
         columns.push(column);
     }
@@ -203,17 +243,22 @@ fn delete_rows_of(plan: LogicalPlan, target: TableReference) -> Result<LogicalPl
         }
         LogicalPlan::Projection(projection) => {
             let input = projection.input;
-            let source = leftmost(&input).ok_or_else(|| Error::internal("a query of a table is planned without a scan"))?;
+            let source = scan_of(&input, &target).ok_or_else(|| {
+                let what = format!("DELETE from '{target}', which is a query here and no table,");
+                Error::unsupported(what, Some("delete from the table itself"))
+            })?;
             Ok(LogicalPlan::Dml(DmlStatement::new(target, source, WriteOp::Delete, input)))
         }
         _ => Err(Error::internal("a query of all columns is planned without a projection")),
     }
 }
 
-/// The table at the start of a plan.
-fn leftmost(plan: &LogicalPlan) -> Option<Arc<dyn TableSource>> {
+/// The target's table in the plan of its rows; `None` if the name stands for a query: of WITH, or of a view.
+fn scan_of(plan: &LogicalPlan, target: &TableReference) -> Option<Arc<dyn TableSource>> {
     match plan {
-        LogicalPlan::TableScan(scan) => source_as_provider(&scan.source).ok().map(|_| scan.source.clone()),
-        other => other.inputs().first().and_then(|input| leftmost(input)),
+        LogicalPlan::Filter(filter) => scan_of(&filter.input, target),
+        LogicalPlan::SubqueryAlias(alias) => scan_of(&alias.input, target),
+        LogicalPlan::TableScan(scan) if scan.table_name.table() == target.table() => Some(scan.source.clone()),
+        _ => None,
     }
 }

@@ -8,14 +8,16 @@
 //! Always holds: all sessions of a process on one lake share one log per table, and so its caches and its queue.
 
 use crate::commit::catalog::CatalogLog;
+use crate::commit::staged::remove;
 use crate::commit::{Staged, attempt};
-use crate::error::{Error, Result, nearest_name};
+use crate::error::{Error, ErrorKind, Result, nearest_name};
 use crate::manifest::catalog::{Catalog, CatalogEntry, TableName};
 use crate::manifest::log::VersionLog;
-use crate::store::{Store, env, new_table_folder};
+use crate::store::path::FOLDERS;
+use crate::store::{ObjectName, Store, env, new_table_folder};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The namespace of tables that are named without one.
 pub const DEFAULT_NAMESPACE: &str = "public";
@@ -88,8 +90,12 @@ impl Lake {
         Error::UnknownTable { table: name.to_owned(), nearest: nearest_name(name, names.iter().map(String::as_str)) }
     }
 
+    fn logs(&self) -> MutexGuard<'_, HashMap<String, Arc<VersionLog>>> {
+        self.inner.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn log(&self, name: &str, folder: &str) -> Arc<VersionLog> {
-        let mut logs = self.inner.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logs = self.logs();
         let log = logs.entry(folder.to_owned()).or_insert_with(|| Arc::new(VersionLog::new(name, self.inner.store.child(folder))));
         log.clone()
     }
@@ -101,12 +107,15 @@ impl Lake {
         NewTable { name: name.to_owned(), folder, table_id: env::new_uuid().as_u128(), log: Arc::new(log) }
     }
 
-    /// Commits the first version of a table and names it. The error is `TableExists` if the name was taken meanwhile.
+    /// Commits the first version of a table and names it. The error is `TableExists` if the name was taken meanwhile. A table
+    /// that is not named for certain is removed.
     pub(super) async fn create_table(&self, table: NewTable, staged: Staged) -> Result<u64> {
         let committed = attempt::publish_first(&table.log, &staged, table.table_id).await?;
         let Some(version) = committed.version else {
             return Err(Error::internal(format!("table '{}' was made of nothing", table.name)));
         };
+        // Before others can find the name, so that they find this log and make none of their own.
+        self.logs().insert(table.folder.clone(), table.log.clone());
         let named = self.inner.catalog.change(|catalog| {
             let entry = CatalogEntry { folder: table.folder.clone(), table_id: table.table_id };
             match catalog.tables.insert(qualified(&table.name), entry) {
@@ -115,23 +124,37 @@ impl Lake {
             }
         });
         if let Err(error) = named.await {
-            if matches!(error, Error::TableExists { .. }) {
-                staged.discard(table.log.store()).await;
+            if error.kind() != ErrorKind::Unknown {
+                self.logs().remove(&table.folder);
+                discard_table(table.log.store()).await;
             }
             return Err(error);
         }
-        let mut logs = self.inner.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        logs.insert(table.folder, table.log);
         Ok(version)
     }
 
     /// Takes a table out of the catalog. Its folder stays, so that readers of it can end.
     pub async fn drop_table(&self, name: &str) -> Result<()> {
-        let dropped = self.inner.catalog.change(|catalog| match catalog.tables.remove(&qualified(name)) {
-            Some(_) => Ok(()),
-            None => Err(self.unknown_table(name)),
+        self.drop_tables(&[name.to_owned()]).await
+    }
+
+    /// Takes tables out of the catalog: all of them, or none if one does not exist.
+    pub async fn drop_tables(&self, names: &[String]) -> Result<()> {
+        let before = self.inner.catalog.newest().await?;
+        let dropped = self.inner.catalog.change(|catalog| {
+            for name in names {
+                catalog.tables.remove(&qualified(name)).ok_or_else(|| self.unknown_table(name))?;
+            }
+            Ok(())
         });
-        dropped.await.map(|_| ())
+        dropped.await?;
+        // Views and prepared statements of this process may still hold the table.
+        for entry in names.iter().filter_map(|name| before.tables.get(&qualified(name))) {
+            if let Some(log) = self.logs().remove(&entry.folder) {
+                log.drop_table();
+            }
+        }
+        Ok(())
     }
 }
 
@@ -142,6 +165,19 @@ pub(super) struct NewTable {
     pub(super) folder: String,
     pub(super) table_id: u128,
     pub(super) log: Arc<VersionLog>,
+}
+
+/// Removes a table that no catalog names. Best effort.
+async fn discard_table(store: &Store) {
+    for folder in FOLDERS {
+        match store.list(folder).await {
+            Ok(entries) => {
+                let objects: Vec<ObjectName> = entries.iter().filter_map(|entry| ObjectName::parse(&entry.name).ok()).collect();
+                remove(store, &objects).await;
+            }
+            Err(error) => tracing::warn!(%error, folder = store.label(), "could not remove a table that was not created"),
+        }
+    }
 }
 
 fn qualified(name: &str) -> TableName {

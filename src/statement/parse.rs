@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, SetExpr, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -23,6 +23,47 @@ pub enum Command {
     History(String),
     /// Anything that DataFusion parses.
     Sql(Box<Statement>),
+}
+
+impl Command {
+    /// Whether it changes or moves rows of a table, and nothing else.
+    pub fn changes_rows(&self) -> bool {
+        match self {
+            Command::Optimize(_) => true,
+            Command::Sql(statement) => match statement.as_ref() {
+                Statement::Statement(statement) => is_row_change(statement),
+                _ => false,
+            },
+            Command::Begin | Command::Commit | Command::Rollback | Command::ExplainOptimize(_) | Command::History(_) => false,
+        }
+    }
+}
+
+/// Whether a statement may depend on which tables there are, other than those that it names and reads.
+pub fn looks_at_names(statement: &Statement, sql: &str) -> bool {
+    match statement {
+        Statement::Statement(statement) => match statement.as_ref() {
+            SqlStatement::Query(_) => sql.to_ascii_lowercase().contains("information_schema"),
+            statement => !is_row_change(statement),
+        },
+        _ => true,
+    }
+}
+
+fn is_row_change(statement: &SqlStatement) -> bool {
+    match statement {
+        SqlStatement::Insert(_)
+        | SqlStatement::Update(_)
+        | SqlStatement::Delete(_)
+        | SqlStatement::Merge(_)
+        | SqlStatement::Truncate(_) => true,
+        // WITH .. DELETE and the like.
+        SqlStatement::Query(query) => match query.body.as_ref() {
+            SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) | SetExpr::Merge(inner) => is_row_change(inner),
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// OPTIMIZE t [FULL].
@@ -79,7 +120,7 @@ pub fn parse(sql: &str) -> Result<Command> {
         ["VERIFY", ..] => return Err(Error::unsupported("VERIFY TABLE", None)),
         _ => return Ok(Command::Sql(Box::new(single(sql)?))),
     };
-    end(&parser)?;
+    end(&mut parser)?;
     Ok(command)
 }
 
@@ -128,7 +169,11 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 26] = [
+    const KNOWN: [&str; 30] = [
+        "ISOLATION",
+        "READ",
+        "NOT",
+        "AND",
         "BEGIN",
         "START",
         "TRANSACTION",
@@ -181,9 +226,15 @@ fn at_end(parser: &DFParser<'_>) -> bool {
     matches!(parser.parser.peek_token().token, Token::EOF | Token::SemiColon)
 }
 
-fn end(parser: &DFParser<'_>) -> Result<()> {
-    if at_end(parser) {
+/// Nothing but semicolons may be left.
+fn end(parser: &mut DFParser<'_>) -> Result<()> {
+    while parser.parser.consume_token(&Token::SemiColon) {}
+    if parser.parser.peek_token().token == Token::EOF {
         return Ok(());
+    }
+    if let ["ISOLATION" | "READ" | "NOT" | "AND" | "TO", ..] = words(parser, 1).as_slice() {
+        let what = format!("'{}' in a statement about transactions", parser.parser.peek_token().token);
+        return Err(Error::unsupported(what, Some("say BEGIN, COMMIT or ROLLBACK alone")));
     }
     Err(Error::invalid(format!("nothing may follow here, but there is: {}", parser.parser.peek_token().token)))
 }
@@ -213,7 +264,10 @@ mod tests {
             let error = parse(sql).unwrap_err();
             assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
         }
-        assert!(parse("COMMIT AND CHAIN").unwrap_err().to_string().contains("nothing may follow"));
+        assert_eq!(parse("COMMIT AND CHAIN").unwrap_err().sqlstate(), "0A000");
+        assert_eq!(parse("BEGIN ISOLATION LEVEL SERIALIZABLE").unwrap_err().sqlstate(), "0A000");
+        assert!(parse("COMMIT x").unwrap_err().to_string().contains("nothing may follow"));
+        assert!(parse("BEGIN; DELETE FROM t").unwrap_err().to_string().contains("nothing may follow"));
         assert!(parse("SELECT 1; SELECT 2").unwrap_err().to_string().contains("one statement"));
     }
 }

@@ -14,6 +14,7 @@ use crate::plan::optimize;
 use crate::plan::options::options;
 use crate::plan::subqueries::{self, Left};
 use crate::scan::pin::{ReadView, SessionView};
+use crate::scan::provider::LakeTable;
 use crate::stage::commit_exec::staged;
 use crate::stage::scope::{Done, SessionScope, StagedStatement};
 use crate::store::env;
@@ -21,12 +22,15 @@ use crate::txn::composite::{CommitFacts, RowCounts};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::TableReference;
+use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SessionConfig, SessionContext};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as PlanStatement, col, lit};
+use datafusion::logical_expr::{
+    DdlStatement, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as PlanStatement, TableSource, TableType, col, lit,
+};
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{AlterTable, ObjectType, Statement};
+use datafusion::sql::sqlparser::ast::{AlterTable, ObjectName, ObjectType, Statement};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -74,7 +78,9 @@ impl Session {
     /// Runs one statement to its end. A query's rows are collected.
     pub async fn execute(&self, sql: &str) -> Result<Outcome> {
         let _running = self.running.lock().await;
+        let mut statement = RunningStatement { scope: &self.scope, ended: false };
         let outcome = self.run(sql, false).await;
+        statement.ended = true;
         if let Err(error) = &outcome {
             self.scope.fail(&error.to_string());
         }
@@ -86,20 +92,31 @@ impl Session {
     pub async fn stage(&self, sql: &str) -> Result<StagedChange> {
         let _running = self.running.lock().await;
         if self.in_transaction() {
-            return Err(Error::TransactionState { reason: "a transaction is open: its statements are staged by it".into() });
+            let reason = "a transaction is open: its statements are staged by it".into();
+            return Err(Error::TransactionState { reason, sqlstate: "25001" });
         }
-        let outcome = self.run(sql, true).await?;
+        let mut statement = RunningStatement { scope: &self.scope, ended: false };
+        let outcome = self.run(sql, true).await;
+        statement.ended = true;
+        let outcome = outcome?;
         match (self.scope.take_staged(), outcome) {
             (Some(statement), Outcome::Changed(changed)) => Ok(StagedChange { lake: self.lake.clone(), statement, changed }),
-            _ => Err(Error::invalid("only a statement that changes a table can be staged")),
+            _ => Err(Error::internal("a statement that was to be staged was not")),
         }
     }
 
     async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
         let sql = sql.trim().trim_end_matches(';').trim_end();
         let command = parse::parse(&time_travel::rewrite(sql)?)?;
+        if staging && !command.changes_rows() {
+            return Err(Error::invalid("only OPTIMIZE, INSERT, UPDATE, DELETE, MERGE and TRUNCATE can be staged"));
+        }
         if !matches!(command, Command::Commit | Command::Rollback) {
             self.scope.check_usable()?;
+        }
+        if matches!(command, Command::Sql(_)) {
+            // Listings of tables do not resolve names, so they show what was read last.
+            self.lake.table_names().await?;
         }
         let max_attempts = options(self.ctx.state_ref().read().config_options()).max_statement_attempts.max(1);
         let mut attempt = 1;
@@ -139,14 +156,29 @@ impl Session {
     }
 
     async fn sql(&self, statement: DfStatement, sql: &str) -> Result<Outcome> {
+        if parse::looks_at_names(&statement, sql) {
+            // DataFusion asks for names where it cannot wait for a store.
+            self.lake.table_names().await?;
+        }
         let state = self.ctx.state();
         let mut not_null = vec![];
         let mut shows_tables = false;
         if let DfStatement::Statement(statement) = &statement {
             match statement.as_ref() {
                 Statement::AlterTable(alter) => return self.alter(&state, alter, sql).await,
-                Statement::Drop { object_type: ObjectType::Table, if_exists, names, .. } => {
-                    return self.drop_tables(names, *if_exists, sql).await;
+                Statement::Drop {
+                    object_type: ObjectType::Table,
+                    cascade: false,
+                    purge: false,
+                    temporary: false,
+                    if_exists,
+                    names,
+                    ..
+                } => {
+                    return self.drop_tables(names, *if_exists).await;
+                }
+                Statement::Drop { object_type: ObjectType::Table, .. } => {
+                    return Err(Error::unsupported("DROP TABLE with CASCADE, PURGE or TEMPORARY", None));
                 }
                 Statement::CreateSchema { .. } | Statement::CreateDatabase { .. } => {
                     return Err(Error::unsupported("CREATE SCHEMA", Some("tables live in the namespace public")));
@@ -197,6 +229,9 @@ impl Session {
             LogicalPlan::Statement(PlanStatement::Deallocate(_)) => Some("DEALLOCATE".to_owned()),
             _ => None,
         };
+        if self.in_transaction() {
+            within_transaction(&plan)?;
+        }
         let explains = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let frame = self.ctx.execute_logical_plan(plan).await?;
         if let Some(text) = acknowledged {
@@ -235,45 +270,62 @@ impl Session {
             None if alter.if_exists => return Ok(Outcome::Done("ALTER TABLE".into())),
             None => return Err(self.lake.unknown_table(&table)),
         };
-        let base = self.scope.view(&log).await?;
-        let step = alter::add_columns(state, &table, &base, alter, sql).await?;
         let done = |version, facts| changed(Done { operation: "ALTER TABLE".into(), counts: RowCounts::default(), version, facts });
-        if self.in_transaction() {
-            self.scope.append(&log, &base, step, vec![]).await?;
-            return Ok(done(None, CommitFacts::default()));
+        let max_attempts = options(state.config_options()).max_statement_attempts.max(1);
+        let mut reran = 0;
+        loop {
+            let base = self.scope.view(&log).await?;
+            let step = alter::add_columns(state, &table, &base, alter, sql).await?;
+            if self.in_transaction() {
+                self.scope.append(&log, &base, step, vec![]).await?;
+                return Ok(done(None, CommitFacts::default()));
+            }
+            if step.actions.is_empty() {
+                return Ok(done(None, CommitFacts { reran, ..CommitFacts::default() }));
+            }
+            match commit::publish(&log, &staged(base.snapshot.version, step, vec![]), reran).await {
+                // Another was first: the column may be there by now, or the statement has to say so.
+                Err(Error::Conflict(_)) if reran + 1 < max_attempts => reran += 1,
+                Err(error) => return Err(error),
+                Ok(committed) => return Ok(done(committed.version, committed.facts)),
+            }
         }
-        if step.actions.is_empty() {
-            return Ok(done(None, CommitFacts::default()));
-        }
-        let committed = commit::publish(&log, &staged(base.snapshot.version, step, vec![]), 0).await?;
-        Ok(done(committed.version, committed.facts))
     }
 
-    async fn drop_tables(&self, names: &[datafusion::sql::sqlparser::ast::ObjectName], if_exists: bool, sql: &str) -> Result<Outcome> {
+    /// Drops all of the tables, or none if one does not exist.
+    async fn drop_tables(&self, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
         self.no_transaction("DROP TABLE")?;
+        let (mut of_the_lake, mut others) = (vec![], vec![]);
         for name in names {
             let table = plain_name(name)?;
             if self.lake.find(&table).await?.is_some() {
-                self.lake.drop_table(&table).await?;
-                continue;
-            }
-            // A table that is not the lake's: external, or the host's.
-            match self.ctx.deregister_table(TableReference::bare(table.as_str()))? {
-                Some(_) => {}
-                None if if_exists => {}
-                None => return Err(self.lake.unknown_table(&table)),
+                of_the_lake.push(table);
+            } else if self.ctx.table_exist(TableReference::bare(table.as_str()))? {
+                // A table that is not the lake's: external, or the host's.
+                let provider = self.ctx.table_provider(TableReference::bare(table.as_str())).await?;
+                if provider.table_type() == TableType::View {
+                    return Err(Error::invalid(format!("'{table}' is a view; say DROP VIEW")));
+                }
+                others.push(table);
+            } else if !if_exists {
+                return Err(self.lake.unknown_table(&table));
             }
         }
-        tracing::debug!(sql, "dropped");
+        if !of_the_lake.is_empty() {
+            self.lake.drop_tables(&of_the_lake).await?;
+        }
+        for table in others {
+            self.ctx.deregister_table(TableReference::bare(table))?;
+        }
         Ok(Outcome::Done("DROP TABLE".into()))
     }
 
     async fn commit(&self) -> Result<Outcome> {
         let open = self.scope.end()?;
-        if open.has_failed() {
-            if let Some(statement) = open.clone().into_discarded() {
-                statement.staged.discard(statement.log.store()).await;
-            }
+        if open.has_failed()
+            && let Some(statement) = open.clone().into_discarded()
+        {
+            statement.staged.discard(statement.log.store()).await;
         }
         let Some(statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
         land(&self.lake, &statement, "COMMIT").await
@@ -300,6 +352,36 @@ impl Session {
         let table = name.0.rsplit('.').next().unwrap_or(name.0);
         self.lake.unknown_table(table)
     }
+}
+
+/// A statement while it runs. If its future is dropped, nobody knows how far it came: its transaction can only be rolled back.
+struct RunningStatement<'a> {
+    scope: &'a SessionScope,
+    ended: bool,
+}
+
+impl Drop for RunningStatement<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.scope.fail("a statement of it was cancelled");
+        }
+        self.scope.end_statement();
+    }
+}
+
+/// Refuses what a ROLLBACK could not take back.
+fn within_transaction(plan: &LogicalPlan) -> Result<()> {
+    let what = match plan {
+        LogicalPlan::Ddl(ddl) => ddl_words(ddl)?,
+        LogicalPlan::Copy(_) => "COPY".to_owned(),
+        LogicalPlan::Dml(dml) if !is_of_a_lake(&dml.target) => format!("changing '{}', which is no table of the lake,", dml.table_name),
+        _ => return Ok(()),
+    };
+    Err(Error::unsupported(format!("{what} in a transaction"), Some("COMMIT or ROLLBACK first")))
+}
+
+fn is_of_a_lake(target: &Arc<dyn TableSource>) -> bool {
+    source_as_provider(target).is_ok_and(|provider| provider.downcast_ref::<LakeTable>().is_some())
 }
 
 /// A statement that ran and is not committed. Dropping it leaves its files behind, unnamed; [`StagedChange::discard`]

@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer, Word};
 
 /// The statement with its time travel spelled as names.
 pub fn rewrite(sql: &str) -> Result<String> {
@@ -14,22 +14,39 @@ pub fn rewrite(sql: &str) -> Result<String> {
     if !upper.contains("VERSION") && !upper.contains("TIMESTAMP") {
         return Ok(sql.to_owned());
     }
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
     // What cannot be cut into tokens is the parser's to complain about.
-    let Ok(mut tokens) = tokens else { return Ok(sql.to_owned()) };
-    let mut at = 0;
-    let mut found = false;
-    while at < tokens.len() {
-        if let Some(travel) = travel_at(&tokens, at)? {
-            replace(&mut tokens, &travel);
-            found = true;
+    let Ok(spans) = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location() else { return Ok(sql.to_owned()) };
+    let (tokens, starts): (Vec<Token>, Vec<Location>) = spans.into_iter().map(|token| (token.token, token.span.start)).unzip();
+    let offsets = byte_offsets(sql, &starts);
+    // Only what is rewritten is touched: the rest of the text stays to the letter.
+    let mut rewritten = String::with_capacity(sql.len());
+    let mut copied = 0;
+    for at in 0..tokens.len() {
+        let Some(travel) = travel_at(&tokens, at)? else { continue };
+        let (Some(Token::Word(word)), Some(from)) = (tokens.get(travel.name), offsets.get(travel.name)) else { continue };
+        let to = offsets.get(travel.end).copied().unwrap_or(sql.len());
+        rewritten.push_str(sql.get(copied..*from).unwrap_or_default());
+        rewritten.push_str(&travel.spelled(word));
+        copied = to;
+    }
+    rewritten.push_str(sql.get(copied..).unwrap_or_default());
+    Ok(rewritten)
+}
+
+/// Where places given by line and column (in characters, from 1, ascending) lie in the text.
+fn byte_offsets(sql: &str, places: &[Location]) -> Vec<usize> {
+    let mut offsets = Vec::with_capacity(places.len());
+    let mut characters = sql.char_indices();
+    let (mut line, mut column, mut offset) = (1, 1, 0);
+    for place in places {
+        while (line, column) < (place.line, place.column) {
+            let Some((at, character)) = characters.next() else { break };
+            offset = at + character.len_utf8();
+            (line, column) = if character == '\n' { (line + 1, 1) } else { (line, column + 1) };
         }
-        at += 1;
+        offsets.push(offset);
     }
-    if !found {
-        return Ok(sql.to_owned());
-    }
-    Ok(tokens.iter().map(ToString::to_string).collect())
+    offsets
 }
 
 /// One `name VERSION AS OF n` in a list of tokens.
@@ -57,7 +74,9 @@ fn travel_at(tokens: &[Token], at: usize) -> Result<Option<Travel>> {
     let value = significant_after(tokens, of);
     let version = match (value.and_then(|value| tokens.get(value)), by_version) {
         (Some(Token::Number(digits, _)), true) if digits.bytes().all(|b| b.is_ascii_digit()) => format!("v{digits}"),
-        (Some(Token::SingleQuotedString(time)), false) => time.clone(),
+        (Some(Token::SingleQuotedString(time)), false) if !time.contains('\'') => time.clone(),
+        // A column called version, and another called of.
+        _ if is_keyword(tokens.get(name)) => return Ok(None),
         (_, true) => return Err(Error::invalid("VERSION AS OF takes the number of a version, as in: t VERSION AS OF 3")),
         (_, false) => return Err(Error::invalid("TIMESTAMP AS OF takes a time in quotes, as in: t TIMESTAMP AS OF '2026-01-31 12:00:00'")),
     };
@@ -72,19 +91,22 @@ fn travel_at(tokens: &[Token], at: usize) -> Result<Option<Travel>> {
     Ok(Some(Travel { name, end, version, aliased }))
 }
 
-fn replace(tokens: &mut Vec<Token>, travel: &Travel) {
-    let Some(Token::Word(word)) = tokens.get(travel.name).cloned() else { return };
-    // A bare name is folded to lower case, as the planner would.
-    let plain = if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() };
-    let mut with = vec![quoted(format!("{plain}@{}", travel.version))];
-    if !travel.aliased {
-        with.extend([Token::make_keyword(" AS "), quoted(plain)]);
+impl Travel {
+    /// The relation as every DataFusion resolves it.
+    fn spelled(&self, word: &Word) -> String {
+        // A bare name is folded to lower case, as the planner would.
+        let plain = if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() };
+        let version = quoted(&format!("{plain}@{}", self.version));
+        if self.aliased { version } else { format!("{version} AS {}", quoted(&plain)) }
     }
-    tokens.splice(travel.name..travel.end, with);
 }
 
-fn quoted(value: String) -> Token {
-    Token::Word(Word { value: value.replace('"', "\"\""), quote_style: Some('"'), keyword: Keyword::NoKeyword })
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn is_keyword(token: Option<&Token>) -> bool {
+    matches!(token, Some(Token::Word(word)) if word.quote_style.is_none() && word.keyword != Keyword::NoKeyword)
 }
 
 fn is(token: Option<&Token>, word: &str) -> bool {
@@ -115,6 +137,15 @@ mod tests {
         ] {
             assert_eq!(rewrite(sql).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn what_is_not_time_travel_stays_to_the_letter() {
+        for rest in ["name = 'x'' OR name <> '''", r#""a""b" = 1"#, "name = 'ü\n''ß' -- ü", r"E'it\'s'", "/* ' */ a = $$ ' $$ -- it's"] {
+            let sql = format!("SELECT * FROM t VERSION AS OF 3 WHERE {rest}");
+            assert_eq!(rewrite(&sql).unwrap(), format!(r#"SELECT * FROM "t@v3" AS "t" WHERE {rest}"#));
+        }
+        assert_eq!(rewrite(r#"SELECT * FROM "a""b" VERSION AS OF 1"#).unwrap(), r#"SELECT * FROM "a""b@v1" AS "a""b""#);
     }
 
     #[test]

@@ -126,7 +126,7 @@ async fn of_racing_creators_exactly_one_wins() {
                 match answer.unwrap() {
                     CreateAnswer::Created => winners.push(racer),
                     CreateAnswer::Exists => {}
-                    CreateAnswer::Unclear(error) => panic!("{}: {error}", store.label()),
+                    CreateAnswer::Unclear(error) | CreateAnswer::Refused(error) => panic!("{}: {error}", store.label()),
                 }
             }
             assert_eq!(winners.len(), 1, "{}: {winners:?}", store.label());

@@ -6,12 +6,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 /// Milliseconds since 1970-01-01T00:00:00Z; 0 if the clock stands before that.
+#[expect(clippy::disallowed_methods, reason = "the one place where the clock is read")]
 pub fn now_ms() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A new id, never given out before (UUID version 7).
+#[expect(clippy::disallowed_methods, reason = "the one place where ids are made")]
 pub fn new_uuid() -> Uuid {
     Uuid::now_v7()
 }

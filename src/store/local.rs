@@ -276,7 +276,7 @@ impl Disk {
         match publish {
             Publish::Create => fs::hard_link(&temporary.path, target).map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => already_exists(target, error),
-                _ => failed("create", target, error),
+                _ => failed(PUBLISH, target, error),
             })?,
             Publish::Replace => fs::rename(&temporary.path, target).map_err(|error| failed("replace", target, error))?,
         }
@@ -317,7 +317,7 @@ impl Disk {
         match sync_names(folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 lock(&self.unsynced).insert(folder.to_owned());
-                Err(failed("sync folder", folder, error))
+                Err(failed(SYNC_FOLDER, folder, error))
             }
             // Synced, or gone and its names with it.
             _ => {
@@ -452,6 +452,29 @@ struct DiskError {
     operation: &'static str,
     path: PathBuf,
     source: io::Error,
+}
+
+/// Making the name of an object.
+const PUBLISH: &str = "create";
+/// What comes after it.
+const SYNC_FOLDER: &str = "sync folder";
+
+impl DiskError {
+    fn left_no_name(&self) -> bool {
+        use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        match self.operation {
+            SYNC_FOLDER => false,
+            // On a network's file system the name may be there although the answer was lost.
+            PUBLISH => matches!(self.source.kind(), PermissionDenied | QuotaExceeded | ReadOnlyFilesystem | StorageFull),
+            _ => true,
+        }
+    }
+}
+
+/// Whether an error of [`DurableLocal`] says that no name came to be.
+pub(super) fn left_no_name(error: &StoreError) -> bool {
+    let StoreError::Generic { source, .. } = error else { return false };
+    source.downcast_ref::<DiskError>().is_some_and(DiskError::left_no_name)
 }
 
 fn failed(operation: &'static str, path: &Path, source: io::Error) -> StoreError {

@@ -4,7 +4,7 @@
 //! Always holds: nothing outside this store's own folder is touched; only the answer `Created` says that a name is ours, every
 //! other answer to `create` proves nothing until the object is read.
 
-use super::local::{DurableLocal, Relaxed};
+use super::local::{self, DurableLocal, Relaxed};
 use super::path::ObjectName;
 use super::writer::ObjectWriter;
 use crate::error::{Error, Result};
@@ -34,6 +34,8 @@ pub enum CreateAnswer {
     Created,
     /// The store says that the name exists. A store that tries again by itself may have met our own object: read it.
     Exists,
+    /// Nothing came to be, and nothing will: a full disk, for example.
+    Refused(Error),
     /// Anything else: the object may or may not have come to be.
     Unclear(Error),
 }
@@ -178,6 +180,7 @@ impl Store {
         match self.objects.put_opts(&self.location(name), bytes.into(), PutMode::Create.into()).await {
             Ok(_) => CreateAnswer::Created,
             Err(StoreError::AlreadyExists { .. }) => CreateAnswer::Exists,
+            Err(error) if local::left_no_name(&error) => CreateAnswer::Refused(self.failed("create", name, error)),
             Err(error) => CreateAnswer::Unclear(self.failed("create", name, error)),
         }
     }

@@ -142,7 +142,7 @@ impl VerifiedStore {
     async fn look_up(&self, location: &Path, file: &File) -> Result<ObjectMeta> {
         let meta = self.inner.head(location).await.map_err(|error| match error {
             StoreError::NotFound { .. } => file.check.damaged("it does not exist".to_owned()),
-            other => other,
+            other => unreadable(location, other),
         })?;
         file.check.verify_size(meta.size)?;
         file.size_seen.store(true, Ordering::Relaxed);
@@ -152,8 +152,8 @@ impl VerifiedStore {
     /// Why a read failed: a file of the wrong length is told as that, since stores tell it in many ways.
     async fn why(&self, error: StoreError, location: &Path, file: &File) -> StoreError {
         match self.look_up(location, file).await {
-            Err(damaged) => damaged,
-            Ok(_) => error,
+            Err(better) => better,
+            Ok(_) => unreadable(location, error),
         }
     }
 }
@@ -193,7 +193,7 @@ impl ObjectStore for VerifiedStore {
         let meta = found.meta.clone();
         file.check.verify_size(meta.size)?;
         file.size_seen.store(true, Ordering::Relaxed);
-        let bytes = found.bytes().await?;
+        let bytes = found.bytes().await.map_err(|error| unreadable(location, error))?;
         file.check.verify_blocks(&blocks, &bytes)?;
         let part = slice_of(&blocks, &bytes, &range)?;
         let payload = GetResultPayload::Stream(stream::once(async { Ok(part) }).boxed());
@@ -272,6 +272,11 @@ fn slice_of(span: &Range<u64>, bytes: &Bytes, range: &Range<u64>) -> Result<Byte
         (Some(start), Some(end)) => Ok(bytes.slice(start..end)),
         _ => Err(refused(format!("bytes {range:?} are not among the bytes {span:?} that were read"))),
     }
+}
+
+/// The store's own fault, as ours: DataFusion's Parquet reader would have it look like damage.
+fn unreadable(location: &Path, error: StoreError) -> StoreError {
+    refused(Error::Store { operation: "read", object: location.to_string(), source: Box::new(error) })
 }
 
 fn refused(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {

@@ -300,10 +300,10 @@ impl Rebase {
     /// They deleted rows that we move, if we move the fragment.
     fn deleted_before_our_move(&mut self, id: FragmentId, theirs: &DeletedRows) -> Result<(), Found> {
         let Some((group, _)) = self.moves(id) else { return Ok(()) };
-        if self.groups.get(group).is_some_and(|group| group.built_upon) {
-            if let Some(rows) = self.collision_after_our_moves(id, theirs)? {
-                return Err((format!("rows of fragment {id}"), rows));
-            }
+        if self.groups.get(group).is_some_and(|group| group.built_upon)
+            && let Some(rows) = self.collision_after_our_moves(id, theirs)?
+        {
+            return Err((format!("rows of fragment {id}"), rows));
         }
         *self.foreign.entry(id).or_default() |= &theirs.added;
         Ok(())

@@ -16,6 +16,8 @@
 //!
 //! `AMEND_SIMULATION_CASES` sets the number of schedules.
 
+#![allow(clippy::result_large_err, reason = "errors are rare here, and lie on no hot path")]
+
 mod schedule;
 
 use super::action::Action;
@@ -59,6 +61,7 @@ struct Reach {
 }
 
 /// A session's open transaction.
+#[expect(clippy::large_enum_variant, reason = "a handful of them in a test")]
 enum Session {
     Drafting(Draft, Vec<Effect>),
     /// It lost a race and tries again.
@@ -87,6 +90,11 @@ const TO_REACH: [&str; 8] = [
     "several transactions in one version",
     "vectors united",
 ];
+
+/// How many schedules to try: `default`, unless the environment says otherwise.
+pub(crate) fn cases(default: u32) -> u32 {
+    std::env::var("AMEND_SIMULATION_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default)
+}
 
 /// Tries as many schedules; panics with the shortest that fails.
 pub(crate) fn run(cases: u32, check: Check) {
@@ -296,6 +304,10 @@ impl World {
                     if let Some(key) = self.key_collision(&ours, draft.transaction.read_version, &mates) {
                         return Err(format!("session {session} landed, but key {key} was changed since it read"));
                     }
+                    let (read, over) = (draft.transaction.read_version, landed.committed.facts.rebased_over);
+                    if read + over + 1 != landed.version {
+                        return Err(format!("session {session} read v{read}, walked over {over} versions, landed as v{}", landed.version));
+                    }
                     self.serially(session, &effects, &landed)?;
                     self.note(&draft.transaction, &ours, &landed, !mates.is_empty());
                     mates.push((landed.version, committed_reach(&landed, ours)));
@@ -318,6 +330,11 @@ impl World {
                 *value += effect.delta;
             }
             self.model.extend(effect.inserted.iter().copied());
+            let claimed: u64 =
+                step.actions.iter().map(|action| if let Action::SetDeletionFile(set) = action { set.added.len() } else { 0 }).sum();
+            if effect.counted && claimed != deleted + effect.updated.len() as u64 {
+                return Err(format!("session {session} claims {claimed} rows: {}", step.statement));
+            }
             let counts = (step.counts.inserted, step.counts.updated, step.counts.deleted);
             let expected = (effect.inserted.len() as u64, effect.updated.len() as u64, deleted);
             if effect.counted && counts != expected {
@@ -496,6 +513,5 @@ fn committed_reach(landed: &Landed, drafted: Reach) -> Reach {
 
 #[test]
 fn any_schedule_reads_as_its_transactions_one_after_another() {
-    let cases = std::env::var("AMEND_SIMULATION_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(DEFAULT_CASES);
-    run(cases, |_, _, _| Ok(()));
+    run(cases(DEFAULT_CASES), |_, _, _| Ok(()));
 }

@@ -86,12 +86,12 @@ async fn statements_that_only_explain_or_prepare_change_nothing() {
     assert_eq!(newest(&lake, "t").await, 2);
     assert_eq!(text(&ctx, "SELECT * FROM t ORDER BY k").await, "1 10, 2 20, 3 30");
     // Each of them does change something when it runs.
-    for number in 0..CHANGES.len() {
+    for sql in CHANGES {
         let lake = self::lake().await;
         let ctx = host(&lake);
-        run(&ctx, &format!("PREPARE p AS {}", CHANGES[number])).await.unwrap();
-        assert!(count(&ctx, "EXECUTE p").await > 0, "{}", CHANGES[number]);
-        assert_eq!(newest(&lake, "t").await, 3, "{}", CHANGES[number]);
+        run(&ctx, &format!("PREPARE p AS {sql}")).await.unwrap();
+        assert!(count(&ctx, "EXECUTE p").await > 0, "{sql}");
+        assert_eq!(newest(&lake, "t").await, 3, "{sql}");
     }
     run(&ctx, "EXPLAIN ANALYZE DELETE FROM t WHERE k = 1").await.unwrap();
     assert_eq!(text(&ctx, "SELECT k FROM t ORDER BY k").await, "2, 3");

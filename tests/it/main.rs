@@ -1,9 +1,19 @@
 //! What amend promises, tested from outside. One binary, so that it is linked once; every module is one subject.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod change_of_address;
+mod damage;
 mod embed;
+mod faults;
 mod format_damage;
 mod format_golden;
 mod format_proto;
 mod format_samples;
+mod full_disk;
+mod leftovers;
+mod lying_store;
+mod schedules;
 mod shell;
 mod slt;
+mod support;

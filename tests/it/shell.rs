@@ -119,6 +119,23 @@ fn changes_are_counted() {
 }
 
 #[test]
+fn tables_of_others_are_shown() {
+    let lake = TempDir::new().unwrap();
+    let names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY table_name;";
+    let mut first = Pipe::open(&lake);
+    assert_eq!(first.ask("CREATE TABLE a (k BIGINT);")["ok"], json!(true));
+    let mut second = Pipe::open(&lake);
+    assert_eq!(second.ask(names)["rows"], json!([["a"]]));
+    assert_eq!(first.ask("CREATE TABLE b (k BIGINT);")["ok"], json!(true));
+    assert_eq!(second.ask(names)["rows"], json!([["a"], ["b"]]));
+    assert_eq!(first.ask("DROP TABLE a;")["ok"], json!(true));
+    let shown = second.ask("SHOW TABLES;")["rows"].to_string();
+    assert!(shown.contains("\"b\"") && !shown.contains("\"a\""), "{shown}");
+    assert_eq!(second.ask("CREATE VIEW b AS SELECT 1 AS one;")["ok"], json!(false));
+    assert_eq!((first.end(), second.end()), ((vec![], Some(0)), (vec![], Some(0))));
+}
+
+#[test]
 fn one_long_line_is_one_statement() {
     let lake = TempDir::new().unwrap();
     let mut pipe = Pipe::open(&lake);

@@ -82,8 +82,9 @@ fn what_does_not_add_up_is_refused() {
     assert!(decode(&wire::Manifest { transactions: inline(vec![minted(99)]), ..good() }).is_ok());
     assert!(decode(&wire::Manifest { transactions: outside(spilled()), ..good() }).is_ok());
     type Change = fn(&mut wire::Manifest);
-    let changes: [(&str, Change); 36] = [
+    let changes: [(&str, Change); 37] = [
         ("version 0", |m| m.version = 0),
+        ("no version can follow", |m| m.version = u64::MAX),
         ("low-water mark 0", |m| m.low_water_mark = 0),
         ("low-water mark 10", |m| m.low_water_mark = 10),
         ("an id of 0 bytes", |m| m.table_id = Bytes::new()),

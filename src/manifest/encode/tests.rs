@@ -149,11 +149,11 @@ fn transaction() -> impl Strategy<Value = CommittedTransaction> {
 fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted) -> Action {
     let (fragments, fields) = (minted.fragments.len() as u32, minted.fields.len() as u32);
     let pick = |number: u32| match number.checked_rem(fragments) {
-        Some(token) if number % 2 == 0 => FragmentRef::Local(Token(token)),
+        Some(token) if number.is_multiple_of(2) => FragmentRef::Local(Token(token)),
         _ => Ref::Committed(FragmentId(number.min(FragmentId::MAX.0))),
     };
     let pick_field = |number: u32| match number.checked_rem(fields) {
-        Some(token) if number % 2 == 0 => FieldRef::Local(Token(token)),
+        Some(token) if number.is_multiple_of(2) => FieldRef::Local(Token(token)),
         _ => Ref::Committed(FieldId((number >> 1).max(1) as i32)),
     };
     match kind {

@@ -88,7 +88,7 @@ fn footer(columns: Vec<(&str, ArrayRef)>, group_rows: usize) -> ParquetMetaData 
 
 fn stats(column: ArrayRef, group_rows: usize) -> ColumnStats {
     let data_type = column.data_type().clone();
-    from_parquet(&footer(vec![("c", column)], group_rows), 0, &data_type, true)
+    from_parquet(&footer(vec![("c", column)], group_rows), 0, &data_type, false)
 }
 
 fn bounded(min: StatValue, max: StatValue, nulls: u64) -> ColumnStats {
@@ -121,7 +121,7 @@ fn a_column_without_values_has_only_nulls() {
 fn floats_have_bounds_only_without_nan() {
     let data_type = DataType::Float64;
     let footer = footer(vec![("f", Arc::new(Float64Array::from(vec![Some(1.0), Some(f64::NAN), None])) as ArrayRef)], 10);
-    assert_eq!(from_parquet(&footer, 0, &data_type, false), ColumnStats { min: None, max: None, null_count: Some(1) });
+    assert_eq!(from_parquet(&footer, 0, &data_type, true), ColumnStats { min: None, max: None, null_count: Some(1) });
     assert_eq!(stats(Arc::new(Float64Array::from(vec![1.5, -2.0])), 1), bounded(StatValue::Float(-2.0), StatValue::Float(1.5), 0));
 }
 
@@ -136,9 +136,9 @@ fn nested_columns_have_none_and_do_not_shift_the_others() {
     let types = [list.data_type().clone(), parts.data_type().clone(), DataType::Int32];
     let footer = footer(vec![("l", Arc::new(list)), ("s", parts), ("p", plain)], 10);
     let found: Vec<ColumnStats> =
-        types.iter().enumerate().map(|(column, data_type)| from_parquet(&footer, column, data_type, true)).collect();
+        types.iter().enumerate().map(|(column, data_type)| from_parquet(&footer, column, data_type, false)).collect();
     assert_eq!(found, [ColumnStats::default(), ColumnStats::default(), bounded(StatValue::Int(3), StatValue::Int(4), 0)]);
-    assert_eq!(from_parquet(&footer, 3, &DataType::Int32, true), ColumnStats::default());
+    assert_eq!(from_parquet(&footer, 3, &DataType::Int32, false), ColumnStats::default());
 }
 
 #[test]

@@ -2,10 +2,15 @@
 
 use super::fixture::{Layout, Table, cause, config, fragment, sorted_lines, write};
 use crate::Error;
+use crate::scan::evolve::FieldIdAdapterFactory;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{Field, FieldId, FieldType, PARQUET_FIELD_ID, TableSchema};
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, StructArray};
-use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Schema};
+use datafusion::arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray};
+use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Int8Type, Schema};
+use datafusion::arrow::json::ReaderBuilder;
+use datafusion::common::ScalarValue;
+use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
+use datafusion::physical_expr_adapter::PhysicalExprAdapterFactory;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -165,8 +170,80 @@ async fn files_with_other_ids_than_amend_gives_are_refused() {
         table.fragments.push(fragment(FragmentId(0), file, Default::default()));
         let error = table.query("SELECT a, b, __amend_offset FROM t").await.unwrap_err();
         match cause(&error) {
-            Some(Error::Damaged { table, reason: found, .. }) => assert!(table == "t" && found.contains(reason), "{found}"),
+            Some(Error::Damaged { table: name, object, reason: found }) => {
+                assert_eq!((name.as_str(), object), ("t", &table.fragments[0].0.files[0].path));
+                assert!(found.contains(reason), "{found}");
+            }
             _ => panic!("{error:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn nested_columns_are_read() {
+    let int = |name: &str| ArrowField::new(name, DataType::Int32, true);
+    let pair = DataType::Struct(vec![int("x"), ArrowField::new("text", DataType::Utf8, true)].into());
+    let entries = DataType::Struct(vec![ArrowField::new("key", DataType::Utf8, false), int("value")].into());
+    let columns = Schema::new(vec![
+        ArrowField::new("id", DataType::Int64, false),
+        ArrowField::new("list", DataType::List(Arc::new(int("item"))), true),
+        ArrowField::new("pairs", DataType::LargeList(Arc::new(ArrowField::new("element", pair.clone(), true))), true),
+        ArrowField::new("nested", DataType::Struct(vec![ArrowField::new("pair", pair, true), int("y")].into()), true),
+        ArrowField::new("map", DataType::Map(Arc::new(ArrowField::new("entries", entries, false)), false), true),
+        ArrowField::new("two", DataType::FixedSizeList(Arc::new(int("item")), 2), true),
+        ArrowField::new("word", DataType::Utf8View, true),
+    ]);
+    let json = r#"
+        {"id": 1, "list": [1, null], "pairs": [{"x": 1, "text": "a"}, null], "nested": {"pair": {"x": 5}, "y": 6}, "map": {"k": 7}, "two": [1, 2], "word": "w"}
+        {"id": 2, "list": [], "pairs": [], "nested": {"y": 1}, "map": {}, "two": [3, 4]}
+        {"id": 3, "nested": {"pair": {"x": 8, "text": "b"}}, "word": "v"}"#;
+    let mut table = Table::new(&columns);
+    let mut reader = ReaderBuilder::new(table.schema.to_arrow()).build(json.as_bytes()).unwrap();
+    table.add(&reader.next().unwrap().unwrap(), Layout::groups_of(2), [1]).await;
+    for pushdown in [true, false] {
+        table.pushdown_filters = Some(pushdown);
+        let batches = table.query("SELECT * EXCEPT (__amend_fragment, __amend_offset) FROM t").await.unwrap();
+        assert_eq!(
+            sorted_lines(&batches),
+            ["1,[1, ],[{x: 1, text: a}, ],{pair: {x: 5, text: }, y: 6},{k: 7},[1, 2],w", "3,,,{pair: {x: 8, text: b}, y: },,,v",]
+        );
+        assert_eq!(batches[0].schema().fields(), table.schema.to_plain_arrow().fields());
+        for (sql, expected) in [
+            ("SELECT id FROM t WHERE nested['pair']['x'] > 5", vec!["3"]),
+            ("SELECT nested['pair']['text'], list[1] FROM t WHERE id >= 1", vec![",1", "b,"]),
+            ("SELECT id FROM t WHERE list IS NULL", vec!["3"]),
+            ("SELECT map['k'], pairs[1]['text'] FROM t WHERE word = 'w'", vec!["7,a"]),
+            ("SELECT count(*), count(nested), count(map) FROM t WHERE nested['y'] IS NULL", vec!["1,1,0"]),
+        ] {
+            assert_eq!(table.rows(sql).await, expected, "{sql}, pushdown {pushdown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn dictionaries_are_read() {
+    let word = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    let mut table = Table::new(&Schema::new(vec![ArrowField::new("word", word, true)]));
+    let words: DictionaryArray<Int8Type> = [Some("b"), None, Some("a"), Some("b"), Some("c")].into_iter().collect();
+    table.add(&RecordBatch::try_new(table.schema.to_plain_arrow(), vec![Arc::new(words)]).unwrap(), Layout::groups_of(2), [3]).await;
+    for pushdown in [true, false] {
+        table.pushdown_filters = Some(pushdown);
+        assert_eq!(table.rows("SELECT word FROM t").await, ["", "a", "b", "c"]);
+        assert_eq!(table.rows("SELECT word FROM t WHERE word >= 'b'").await, ["b", "c"]);
+        assert_eq!(table.rows("SELECT min(word), max(word), count(word) FROM t").await, ["a,c,3"]);
+    }
+}
+
+#[test]
+fn only_what_differs_in_type_is_cast() {
+    let table = TableSchema::new(vec![column(2, "c", DataType::Int64), column(1, "w", DataType::Int64), column(3, "b", DataType::Utf8)]);
+    let table = table.unwrap();
+    let file = arrow(&[column(1, "a", DataType::Int32), column(4, "c", DataType::Int64), column(2, "b", DataType::Int64)]);
+    let factory = FieldIdAdapterFactory::new(table.to_arrow());
+    let adapter = factory.create(table.to_plain_arrow(), Arc::new(file)).unwrap();
+    let read = |name: &str, index: usize| adapter.rewrite(Arc::new(Column::new(name, index))).unwrap();
+    assert_eq!(read("c", 0).downcast_ref::<Column>(), Some(&Column::new("b", 2)));
+    let widened = read("w", 1);
+    assert_eq!(widened.downcast_ref::<CastExpr>().unwrap().expr().downcast_ref::<Column>(), Some(&Column::new("a", 0)));
+    assert_eq!(read("b", 2).downcast_ref::<Literal>().unwrap().value(), &ScalarValue::Utf8(None));
 }

@@ -117,7 +117,7 @@ pub async fn write(store: &Store, batch: &RecordBatch, layout: Layout) -> DataFi
     let schema = batch.schema();
     let columns = schema.fields().iter().enumerate().map(|(position, field)| FileColumn {
         field: field.metadata().get(PARQUET_FIELD_ID).map(|id| FieldId(id.parse().unwrap())),
-        stats: from_parquet(&footer, position, field.data_type(), true),
+        stats: from_parquet(&footer, position, field.data_type(), false),
     });
     DataFile {
         path: name.into(),
@@ -168,7 +168,7 @@ pub fn cause(error: &DataFusionError) -> Option<&Error> {
 #[async_trait]
 impl TableProvider for Table {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(scan_schema(self.schema.to_arrow()).table_schema())
+        Arc::clone(scan_schema(self.schema.to_plain_arrow()).table_schema())
     }
 
     fn table_type(&self) -> TableType {

@@ -165,3 +165,10 @@ async fn a_limit_is_not_obeyed_with_a_predicate() {
     let both = ScanRequest { limit: Some(3), predicate: Some(predicate), ..table.request() };
     assert_eq!(scan_of(&plan(both, &context.state()).unwrap()).limit, None);
 }
+
+#[tokio::test]
+async fn columns_with_reserved_names_are_refused() {
+    let schema = Schema::new(vec![Field::new("__amend_fragment", DataType::Int64, false)]);
+    let error = plan(Table::new(&schema).request(), &SessionContext::new().state()).unwrap_err();
+    assert!(matches!(cause(&error), Some(Error::Invalid { .. })), "{error:?}");
+}

@@ -121,7 +121,6 @@ async fn all_rows_deleted() {
 async fn dead_row_groups_are_not_read() {
     let dead = (1_000..3_000).chain(9_000..10_000).chain([4_321]);
     let mut table = table(dead).await;
-    // What is never read may as well be damaged.
     let live = |id: &i64| !(1_000..3_000).contains(id) && *id < 9_000 && *id != 4_321;
     for pushdown in [true, false] {
         table.pushdown_filters = Some(pushdown);
@@ -139,6 +138,27 @@ async fn dead_row_groups_are_not_read() {
     datafusion::physical_plan::collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
     let masked = plan.metrics().unwrap().sum_by_name("masked_rows").unwrap().as_usize();
     assert_eq!(masked, 1, "only row 4321 was read in vain");
+}
+
+#[tokio::test]
+async fn row_groups_with_one_live_row() {
+    // The last row of group 1, the first of group 4, one in the midst of group 8.
+    let kept = [1_999, 4_000, 8_500];
+    let table = table((1_000..5_000).chain(8_000..9_000).filter(|row| !kept.contains(row) && row / 1_000 != 3)).await;
+    let rows = table.rows("SELECT id FROM t WHERE g IN (1, 2, 4, 8)").await;
+    assert_eq!(rows, ["1999", "4000", "8500"]);
+    assert_eq!(table.rows("SELECT count(*) FROM t WHERE id >= 0").await, ["6003"]);
+}
+
+#[tokio::test]
+async fn joins_that_filter_the_scan_while_it_runs() {
+    let mut table = table(DELETED).await;
+    let sql = "SELECT t.id FROM t JOIN (VALUES (2499), (2500), (7001), (7002), (9999)) AS v(id) ON t.id = v.id";
+    for pushdown in [true, false] {
+        table.pushdown_filters = Some(pushdown);
+        assert_eq!(table.rows(sql).await, ["2499", "7002"]);
+    }
+    assert_eq!(table.rows("SELECT count(*) FROM t AS a JOIN t AS b ON a.id + 1 = b.id").await, ["9994"]);
 }
 
 #[tokio::test]

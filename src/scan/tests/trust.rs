@@ -1,7 +1,7 @@
 //! What DataFusion answers from statistics instead of rows, where rows are deleted.
 
 use super::fixture::{Layout, Table, config};
-use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, StructArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_plan::displayable;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ async fn extremes_of_deleted_rows_are_not_answered() {
 async fn bounds_that_are_cut_or_rounded_are_not_answered() {
     let long = "y".repeat(500);
     let whole = table(&[(Some(1), Some(&long), Some(0.0)), (Some(2), Some("a"), Some(-1.0))], []).await;
-    assert_eq!(whole.rows("SELECT max(s) FROM t").await, [long.clone()]);
+    assert_eq!(whole.rows("SELECT max(s) FROM t").await, [long.as_str()]);
     assert_eq!(whole.rows(&format!("SELECT a FROM t WHERE s >= '{}'", "y".repeat(400))).await, ["1"]);
     assert_eq!(whole.rows(&format!("SELECT a FROM t WHERE s = '{long}'")).await, ["1"]);
     // Parquet has -0 as the least of zeros: the column holds none.
@@ -100,19 +100,63 @@ async fn a_column_that_is_constant_in_all_rows_but_deleted_ones() {
     assert_eq!(table.rows("SELECT DISTINCT a, s, f FROM t").await, ["5,c,"]);
 }
 
-#[tokio::test]
-async fn nan_is_beyond_the_bounds_that_parquet_keeps() {
-    let schema = Schema::new(vec![Field::new("f", DataType::Float64, true)]);
-    let values = Float64Array::from(vec![1.0, f64::NAN, 3.0]);
-    let batch = RecordBatch::try_new(Arc::new(schema.clone()), vec![Arc::new(values)]).unwrap();
+/// Row groups of 1 to 99 with a NaN at 50, and of 101 to 199; `s.f` is the same as `f`. The bounds of the manifest are as the writer
+/// has them that saw NaN, or did not.
+async fn with_nan(saw_nan: bool) -> Table {
+    let float = Field::new("f", DataType::Float64, true);
+    let schema =
+        Schema::new(vec![Field::new("a", DataType::Int64, false), float.clone(), Field::new_struct("s", vec![float.clone()], false)]);
+    let values: Float64Array = (1..=200).map(|a| Some(if a == 50 { f64::NAN } else { f64::from(a) })).collect();
+    let values: ArrayRef = Arc::new(values);
     let mut table = Table::new(&schema);
-    table.add(&batch, Layout::groups_of(50), []).await;
-    let column = &mut Arc::make_mut(&mut table.fragments[0].0).files[0].columns[0].stats;
-    // What the writer records that has seen a NaN.
-    (column.min, column.max) = (None, None);
-    assert_eq!(table.rows("SELECT max(f), min(f) FROM t").await, ["NaN,1.0"]);
-    assert_eq!(
-        table.rows("SELECT f FROM t WHERE f >= 3").await.len(),
-        table.rows("SELECT f FROM (SELECT f + 0 AS f FROM t) WHERE f >= 3").await.len()
-    );
+    let batch_schema = table.schema.to_arrow();
+    let DataType::Struct(parts) = batch_schema.field(2).data_type().clone() else { unreachable!() };
+    let nested = StructArray::new(parts, vec![Arc::clone(&values)], None);
+    let ids = Int64Array::from_iter_values(1..=200);
+    let batch = RecordBatch::try_new(batch_schema, vec![Arc::new(ids), values, Arc::new(nested)]).unwrap();
+    table.add(&batch, Layout { group_rows: 100, page_rows: 10, page_index: true }, [150]).await;
+    if saw_nan {
+        let stats = &mut Arc::make_mut(&mut table.fragments[0].0).files[0].columns[1].stats;
+        (stats.min, stats.max) = (None, None);
+    }
+    table
+}
+
+#[tokio::test]
+async fn nan_is_found_although_bounds_pass_over_it() {
+    let mut table = with_nan(true).await;
+    for pushdown in [true, false] {
+        table.pushdown_filters = Some(pushdown);
+        for (sql, expected) in [
+            ("SELECT a FROM t WHERE f > 1000", vec!["50"]),
+            ("SELECT a FROM t WHERE f = 'NaN'::double", vec!["50"]),
+            ("SELECT a FROM t WHERE s['f'] > 1000", vec!["50"]),
+            ("SELECT a FROM t WHERE f > 198 AND a < 100", vec!["50"]),
+            ("SELECT max(f), count(f) FROM t", vec!["NaN,199"]),
+            ("SELECT a FROM t ORDER BY f DESC LIMIT 2", vec!["200", "50"]),
+            ("SELECT a FROM t WHERE NOT (f <= 199)", vec!["200", "50"]),
+        ] {
+            assert_eq!(table.rows(sql).await, expected, "{sql}, pushdown {pushdown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn floats_without_nan_still_prune() {
+    let table = with_nan(false).await;
+    let explained = table.rows("EXPLAIN ANALYZE SELECT a FROM t WHERE f > 150").await.join("\n");
+    assert!(explained.contains("row_groups_pruned_statistics=2 total → 1 matched"), "{explained}");
+    let table = with_nan(true).await;
+    let explained = table.rows("EXPLAIN ANALYZE SELECT a FROM t WHERE f > 150").await.join("\n");
+    assert!(explained.contains("row_groups_pruned_statistics=2 total → 2 matched"), "{explained}");
+    let explained = table.rows("EXPLAIN ANALYZE SELECT a FROM t WHERE a > 150").await.join("\n");
+    assert!(explained.contains("row_groups_pruned_statistics=2 total → 1 matched"), "{explained}");
+}
+
+#[tokio::test]
+async fn a_limit_below_an_aggregate() {
+    let rows: Vec<_> = (0..200).map(|a| (Some(a), None, None)).collect();
+    let table = table(&rows, [0, 1]).await;
+    assert_eq!(table.rows("SELECT count(*) FROM (SELECT a FROM t LIMIT 3)").await, ["3"]);
+    assert_eq!(table.rows("SELECT count(*), min(a) FROM (SELECT a FROM t ORDER BY a LIMIT 3)").await, ["3,2"]);
 }

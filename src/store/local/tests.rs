@@ -106,7 +106,7 @@ async fn a_file_where_a_folder_should_be_is_named() {
     for (store, in_the_way) in stores {
         let store = store.unwrap();
         let name = ObjectName::version(1);
-        let CreateAnswer::Unclear(create) = store.create(&name, Bytes::from("x")).await else {
+        let CreateAnswer::Refused(create) = store.create(&name, Bytes::from("x")).await else {
             panic!("a file was created below a file");
         };
         let write = store.write(&name, Bytes::from("x")).await.unwrap_err();

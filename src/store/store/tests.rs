@@ -30,7 +30,7 @@ async fn only_already_exists_means_exists() {
                     assert_eq!(error.kind(), ErrorKind::Unavailable);
                     assert!(error.to_string().starts_with("cannot create 'mem/_versions/18446744073709551614.manifest': "), "{error}");
                 }
-                CreateAnswer::Created => panic!("{fault:?}"),
+                CreateAnswer::Created | CreateAnswer::Refused(_) => panic!("{fault:?}"),
             }
             assert_eq!(store.exists(&name).await.unwrap(), applied, "{fault:?}");
         }

@@ -10,6 +10,7 @@ use crate::manifest::wire;
 use crate::table::fragment::DataFile;
 use crate::txn::footprint::{Coordinate, Footprint, Mode};
 use crate::txn::refs::{FieldRef, FragmentRef, Ref};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A file that holds columns of a fragment.
@@ -45,10 +46,14 @@ impl AddDataFile {
             )));
         }
         let mut file = self.file.clone();
+        let mut held = BTreeSet::new();
         for (column, field) in file.columns.iter_mut().zip(&self.fields) {
             let id = to.field(*field)?;
             if fragment.backing(id).is_some() {
                 return Err(ApplyError::new(format!("fragment {} holds field {id} already", fragment.id)));
+            }
+            if !held.insert(id) {
+                return Err(ApplyError::new(format!("'{}' holds field {id} twice", file.path)));
             }
             column.field = Some(id);
         }

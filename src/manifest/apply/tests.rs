@@ -1,0 +1,266 @@
+use super::*;
+use crate::table::deletion_vector::DeletionFile;
+use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
+use crate::table::schema::FieldType;
+use crate::table::stats::ColumnStats;
+use crate::txn::action::{AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use crate::txn::composite::{Step, TransactionId};
+use arrow_schema::DataType;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+const LEAF: FieldType = FieldType::Leaf(DataType::Int32);
+
+fn old(id: u32) -> FragmentRef {
+    Ref::Committed(FragmentId(id))
+}
+
+fn own(token: u32) -> FragmentRef {
+    Ref::Local(Token(token))
+}
+
+fn field(id: i32) -> FieldRef {
+    Ref::Committed(FieldId(id))
+}
+
+fn own_field(token: u32) -> FieldRef {
+    Ref::Local(Token(token))
+}
+
+fn add_fragment(token: u32, physical_rows: u32) -> Action {
+    Action::AddFragment(AddFragment { token: Token(token), physical_rows, data_change: true })
+}
+
+fn add_file(fragment: FragmentRef, row_groups: &[u32], fields: &[FieldRef]) -> Action {
+    let column = FileColumn { field: None, stats: ColumnStats::default() };
+    let file = DataFile {
+        path: "data/a.parquet".into(),
+        base: None,
+        size_bytes: 10,
+        checksum: BlockChecksums { block_bytes: 16, crc32c: vec![0] }.into(),
+        row_groups: row_groups.to_vec(),
+        columns: vec![column; fields.len()],
+    };
+    Action::AddDataFile(AddDataFile { fragment, file, fields: fields.to_vec(), data_change: true })
+}
+
+fn add_field(token: u32, parent: Option<FieldRef>, name: &str, field_type: FieldType) -> Action {
+    let metadata = BTreeMap::new();
+    Action::AddField(AddField { token: Token(token), parent, name: name.into(), field_type, nullable: true, metadata })
+}
+
+fn remove(fragment: FragmentRef) -> Action {
+    Action::RemoveFragment(RemoveFragment { fragment, data_change: true })
+}
+
+fn delete(fragment: FragmentRef, vector: &[u32], added: &[u32], replaced: &[u32]) -> Action {
+    let rows = |rows: &[u32]| rows.iter().copied().collect();
+    let vector = DeletionFile::inline(&rows(vector));
+    Action::SetDeletionFile(SetDeletionFile { fragment, vector, added: rows(added), replaced: rows(replaced) })
+}
+
+fn moved(sources: &[FragmentRef], targets: &[FragmentRef]) -> Action {
+    let map = MapLocation::Inline(Bytes::new());
+    Action::ChangeOfAddress(ChangeOfAddress { sources: sources.to_vec(), targets: targets.to_vec(), map })
+}
+
+fn transaction(actions: Vec<Action>) -> Transaction {
+    let step = Step { actions, ..Step::default() };
+    Transaction { id: TransactionId(1), read_version: 0, steps: vec![step] }
+}
+
+/// Columns a (field 1) and b (field 2); fragment 0 of three rows, fragment 1 of two.
+fn table() -> Snapshot {
+    let actions = vec![
+        add_field(0, None, "a", LEAF),
+        add_field(1, None, "b", LEAF),
+        add_fragment(0, 3),
+        add_file(own(0), &[2, 1], &[own_field(0), own_field(1)]),
+        add_fragment(1, 2),
+        add_file(own(1), &[2], &[own_field(0), own_field(1)]),
+    ];
+    apply(&Snapshot::empty(7), &transaction(actions), 1).unwrap().0
+}
+
+fn after(actions: Vec<Action>) -> (Snapshot, Minted) {
+    apply(&table(), &transaction(actions), 2).unwrap()
+}
+
+/// Why actions are refused; the table is left as it was.
+fn refusal(actions: Vec<Action>) -> String {
+    let before = table();
+    let refusal = apply(&before, &transaction(actions), 2).unwrap_err();
+    assert_eq!(before, table());
+    refusal.to_string()
+}
+
+fn ids(snapshot: &Snapshot) -> Vec<u32> {
+    snapshot.fragments.iter().map(|fragment| fragment.id.0).collect()
+}
+
+#[test]
+fn tokens_get_the_next_ids() {
+    let table = table();
+    assert_eq!((ids(&table), table.live_rows()), (vec![0, 1], 5));
+    assert_eq!((table.counters.fragment, table.counters.field), (FragmentId(2), FieldId(3)));
+    let (after, minted) =
+        after(vec![add_fragment(9, 1), add_file(own(9), &[1], &[field(1)]), add_fragment(4, 6), add_field(9, None, "c", LEAF)]);
+    assert_eq!(minted.fragments, BTreeMap::from([(Token(9), FragmentId(2)), (Token(4), FragmentId(3))]));
+    assert_eq!(minted.fields, BTreeMap::from([(Token(9), FieldId(3))]), "fragments and fields have their own tokens");
+    assert_eq!((after.counters.fragment, after.counters.field), (FragmentId(4), FieldId(4)));
+    let added = after.fragments.get(FragmentId(2)).unwrap();
+    assert_eq!((added.created_at, added.updated_at, added.backing(FieldId(1)).unwrap().1), (2, 2, 0));
+    assert_eq!(added.backing(FieldId(2)), None);
+}
+
+#[test]
+fn the_snapshot_that_was_given_stays_as_it_was() {
+    let before = table();
+    let copy = before.clone();
+    let actions = vec![remove(old(0)), delete(old(1), &[0], &[0], &[]), add_fragment(0, 1), add_field(0, None, "c", LEAF)];
+    let (after, _) = apply(&before, &transaction(actions), 2).unwrap();
+    assert_eq!(before, copy);
+    assert_eq!((ids(&after), after.version, after.schema.fields().len()), (vec![1, 2], 2, 3));
+}
+
+#[test]
+fn a_token_is_bound_once_and_used_after_it_is_bound() {
+    assert_eq!(refusal(vec![add_fragment(3, 1), add_fragment(3, 1)]), "fragment token 3 is bound twice");
+    assert_eq!(refusal(vec![add_field(3, None, "c", LEAF), add_field(3, None, "d", LEAF)]), "field token 3 is bound twice");
+    assert_eq!(refusal(vec![add_file(own(3), &[1], &[])]), "fragment token 3 is not bound");
+    assert_eq!(refusal(vec![add_file(own(3), &[1], &[]), add_fragment(3, 1)]), "fragment token 3 is not bound");
+    assert_eq!(refusal(vec![add_fragment(3, 1), add_file(own(3), &[1], &[own_field(3)])]), "field token 3 is not bound");
+    assert_eq!(refusal(vec![add_field(0, Some(own_field(1)), "part", LEAF)]), "field token 1 is not bound");
+    assert_eq!(
+        refusal(vec![add_field(3, None, "c", LEAF), remove(own(3))]),
+        "fragment token 3 is not bound",
+        "a field's token is no fragment's"
+    );
+}
+
+#[test]
+fn what_does_not_exist_cannot_be_changed() {
+    for action in [remove(old(2)), delete(old(2), &[0], &[0], &[]), add_file(old(2), &[1], &[]), moved(&[old(0)], &[old(2)])] {
+        assert_eq!(refusal(vec![action]), "there is no fragment 2");
+    }
+    for action in [remove(old(0)), delete(old(0), &[0], &[0], &[]), add_file(old(0), &[3], &[])] {
+        assert_eq!(refusal(vec![remove(old(0)), action]), "there is no fragment 0");
+    }
+    assert_eq!(refusal(vec![moved(&[old(0)], &[own(5)])]), "fragment token 5 is not bound");
+    assert_eq!(refusal(vec![add_fragment(0, 1), add_file(own(0), &[1], &[field(3)])]), "there is no field 3");
+    assert_eq!(refusal(vec![add_field(0, Some(field(3)), "part", LEAF)]), "there is no field 3");
+}
+
+#[test]
+fn a_source_of_a_rewrite_may_be_gone() {
+    let (after, _) = after(vec![remove(old(0)), add_fragment(0, 3), moved(&[old(0), old(9)], &[own(0)])]);
+    assert_eq!(ids(&after), [1, 2]);
+}
+
+#[test]
+fn a_file_has_as_many_rows_as_its_fragment_and_a_field_for_each_column() {
+    assert_eq!(refusal(vec![add_fragment(0, 3), add_file(own(0), &[2, 2], &[])]), "'data/a.parquet' has 4 rows, its fragment 2 has 3");
+    let Action::AddDataFile(mut file) = add_file(old(0), &[3], &[field(1)]) else { panic!("not a file") };
+    file.fields.push(field(2));
+    assert_eq!(refusal(vec![Action::AddDataFile(file)]), "AddDataFile names 2 fields for the 1 columns of 'data/a.parquet'");
+}
+
+#[test]
+fn a_field_is_held_once_in_a_fragment() {
+    assert_eq!(refusal(vec![add_file(old(0), &[3], &[field(2)])]), "fragment 0 holds field 2 already");
+    let new = || vec![add_field(0, None, "c", LEAF), add_file(old(0), &[3], &[own_field(0)])];
+    let (after, minted) = after(new());
+    let fragment = after.fragments.get(FragmentId(0)).unwrap();
+    assert_eq!(minted.fields[&Token(0)], FieldId(3));
+    assert_eq!((fragment.files.len(), fragment.updated_at, fragment.created_at), (2, 2, 1));
+    let mut twice = new();
+    twice.push(add_file(old(0), &[3], &[own_field(0)]));
+    assert_eq!(refusal(twice), "fragment 0 holds field 3 already");
+    assert_eq!(refusal(vec![add_fragment(0, 1), add_file(own(0), &[1], &[field(1), field(1)])]), "'data/a.parquet' holds field 1 twice");
+}
+
+#[test]
+fn siblings_have_different_names() {
+    assert_eq!(refusal(vec![add_field(0, None, "b", LEAF)]), "fields 2 and 3 share the name 'b'");
+    assert_eq!(refusal(vec![add_field(0, None, "c", LEAF), add_field(1, None, "c", LEAF)]), "fields 3 and 4 share the name 'c'");
+    let (after, minted) = after(vec![
+        add_field(0, None, "s", FieldType::Struct),
+        add_field(1, Some(own_field(0)), "b", LEAF),
+        add_field(2, Some(own_field(0)), "s", LEAF),
+    ]);
+    assert_eq!(after.schema.children(Some(minted.fields[&Token(0)])).map(|field| field.id.0).collect::<Vec<_>>(), [4, 5]);
+}
+
+#[test]
+fn a_nested_field_is_complete_at_the_end() {
+    assert!(refusal(vec![add_field(0, None, "l", FieldType::List)]).contains("has 0 parts"));
+    assert!(refusal(vec![add_field(0, Some(field(1)), "part", LEAF)]).contains("which has no parts"));
+    let (after, _) = after(vec![add_field(0, None, "l", FieldType::List), add_field(1, Some(own_field(0)), "item", LEAF)]);
+    assert_eq!(after.schema.fields().len(), 4);
+}
+
+#[test]
+fn the_same_actions_on_two_versions_mean_the_same_under_other_ids() {
+    let actions = || {
+        let add = vec![add_fragment(0, 2), add_file(own(0), &[2], &[field(1), field(2)]), delete(own(0), &[1], &[1], &[])];
+        let columns = vec![add_field(0, None, "s", FieldType::Struct), add_field(1, Some(own_field(0)), "part", LEAF)];
+        transaction(add.into_iter().chain(columns).collect())
+    };
+    let first = table();
+    let (second, _) = after(vec![add_fragment(0, 1), add_field(0, None, "c", LEAF)]);
+    let (on_first, minted_first) = apply(&first, &actions(), 2).unwrap();
+    let (on_second, minted_second) = apply(&second, &actions(), 3).unwrap();
+    assert_eq!((minted_first.fragments[&Token(0)], minted_second.fragments[&Token(0)]), (FragmentId(2), FragmentId(3)));
+    assert_eq!((minted_first.fields[&Token(1)], minted_second.fields[&Token(1)]), (FieldId(4), FieldId(5)));
+    for (snapshot, minted, version) in [(on_first, minted_first, 2), (on_second, minted_second, 3)] {
+        let fragment = snapshot.fragments.get(minted.fragments[&Token(0)]).unwrap();
+        let part = snapshot.schema.field(minted.fields[&Token(1)]).unwrap();
+        assert_eq!((fragment.physical_rows, fragment.live_rows(), fragment.created_at), (2, 1, version));
+        assert_eq!((part.name.as_str(), part.parent), ("part", Some(minted.fields[&Token(0)])));
+    }
+}
+
+#[test]
+fn a_fragment_without_live_rows_is_dropped_at_the_end() {
+    let (after, _) = after(vec![
+        delete(old(0), &[0, 1], &[0, 1], &[]),
+        delete(old(0), &[0, 1, 2], &[2], &[]),
+        add_fragment(0, 1),
+        delete(own(0), &[0], &[0], &[]),
+        delete(old(1), &[1], &[1], &[1]),
+        add_fragment(1, 0),
+    ]);
+    assert_eq!((ids(&after), after.live_rows()), (vec![1], 1));
+    assert_eq!(after.counters.fragment, FragmentId(4), "an id is given out once, whatever became of it");
+}
+
+#[test]
+fn a_fragment_that_comes_and_goes_leaves_nothing_but_its_id() {
+    let (after, minted) = after(vec![add_fragment(0, 5), remove(own(0)), add_fragment(1, 1)]);
+    assert_eq!(minted.fragments[&Token(0)], FragmentId(2));
+    assert_eq!((ids(&after), after.counters.fragment), (vec![0, 1, 3], FragmentId(4)));
+}
+
+#[test]
+fn deletions_lie_within_their_fragment() {
+    assert_eq!(refusal(vec![delete(old(1), &[0, 1, 2], &[], &[])]), "a deletion vector of 3 rows for fragment 1 of 2 rows");
+    let beyond = "SetDeletionFile claims rows that fragment 1 does not have";
+    assert_eq!(refusal(vec![delete(old(1), &[0], &[2], &[])]), beyond);
+    assert_eq!(refusal(vec![delete(old(1), &[0], &[0], &[1])]), beyond);
+    assert_eq!(refusal(vec![delete(old(1), &[], &[0], &[])]), "SetDeletionFile deletes 1 rows of fragment 1, its vector holds 0");
+    let (after, _) = after(vec![delete(old(1), &[1], &[1], &[])]);
+    let fragment = after.fragments.get(FragmentId(1)).unwrap();
+    assert_eq!((fragment.live_rows(), fragment.created_at, fragment.updated_at), (1, 1, 2));
+}
+
+#[test]
+fn ids_end() {
+    let mut table = table();
+    table.counters.fragment = FragmentId::MAX;
+    let (last, minted) = apply(&table, &transaction(vec![add_fragment(0, 1)]), 2).unwrap();
+    assert_eq!(minted.fragments[&Token(0)], FragmentId::MAX);
+    assert_eq!(apply(&last, &transaction(vec![add_fragment(0, 1)]), 3).unwrap_err().to_string(), "no fragment ids are left");
+    table.counters.field = FieldId(i32::MAX);
+    let full = apply(&table, &transaction(vec![add_field(0, None, "c", LEAF)]), 2).unwrap_err();
+    assert_eq!(full.to_string(), "no field ids are left");
+}
