@@ -421,10 +421,14 @@ impl StagedChange {
 /// Commits what was staged, if the table is still there: nobody could read it in one that was dropped.
 async fn land(lake: &Lake, statement: &StagedStatement, operation: &str) -> Result<Outcome> {
     let log: &Arc<VersionLog> = &statement.log;
-    let named = lake.find(log.table()).await?;
-    if named.is_none_or(|named| named.store().label() != log.store().label()) {
+    let lost = match lake.find(log.table()).await {
+        Ok(Some(named)) if named.store().label() == log.store().label() => None,
+        Ok(_) => Some(Error::UnknownTable { table: log.table().to_owned(), nearest: None }),
+        Err(error) => Some(error),
+    };
+    if let Some(error) = lost {
         statement.staged.discard(log.store()).await;
-        return Err(Error::UnknownTable { table: log.table().to_owned(), nearest: None });
+        return Err(error);
     }
     let committed = commit::publish(log, &statement.staged, 0).await?;
     let mut counts = RowCounts::default();
