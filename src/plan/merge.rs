@@ -46,22 +46,19 @@ pub fn plan(target: &Target<'_>, name: &TableReference, source: &LogicalPlan, me
 
     let [fragment, offset] = address_columns(joined.schema())?;
     let present = Expr::Column(Column::from_name(PRESENT_COLUMN));
-    let mut when = Vec::with_capacity(merge.clauses.len());
-    for (number, clause) in (0..).zip(&merge.clauses) {
-        let kind = match clause.kind.canonical() {
-            MergeIntoClauseKind::NotMatchedByTarget | MergeIntoClauseKind::NotMatched => fragment.clone().is_null(),
-            MergeIntoClauseKind::NotMatchedBySource => present.clone().is_null(),
-            MergeIntoClauseKind::Matched => fragment.clone().is_not_null().and(present.clone().is_not_null()),
-        };
-        let applies = match &clause.predicate {
-            // Not AND: the predicate is for rows of this kind only, and may fail on others. (With `false` in place of NULL the
-            // simplifier would make an AND of it.)
-            Some(predicate) => case(vec![(kind, predicate.clone())], Expr::Literal(ScalarValue::Boolean(None), None)),
-            None => kind,
-        };
-        when.push((applies, lit(number)));
-    }
-    let clause = case(when, Expr::Literal(ScalarValue::Int32(None), None));
+    let of_kind = |kind| {
+        let clauses = (0..).zip(&merge.clauses).filter(|(_, clause)| clause.kind.canonical() == kind);
+        let when = clauses.map(|(number, clause)| (clause.predicate.clone().unwrap_or_else(|| lit(true)), lit(number)));
+        case(when.collect(), Expr::Literal(ScalarValue::Int32(None), None))
+    };
+    // Not AND: a predicate is for rows of its kind only, and may fail on others.
+    let kinds = [
+        (fragment.clone().is_null(), MergeIntoClauseKind::NotMatchedByTarget),
+        (present.clone().is_null(), MergeIntoClauseKind::NotMatchedBySource),
+        (fragment.clone().is_not_null().and(present.is_not_null()), MergeIntoClauseKind::Matched),
+    ];
+    let when = kinds.into_iter().filter(|(_, kind)| wants(*kind)).map(|(is_kind, kind)| (is_kind, of_kind(kind)));
+    let clause = case(when.collect(), Expr::Literal(ScalarValue::Int32(None), None));
     let mut columns: Vec<Expr> = joined.schema().columns().into_iter().map(Expr::Column).collect();
     columns.push(clause.alias(CLAUSE_COLUMN));
     let chosen =

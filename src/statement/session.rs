@@ -101,7 +101,7 @@ impl Session {
         statement.ended = true;
         let outcome = outcome?;
         match (self.scope.take_staged(), outcome) {
-            (Some(statement), Outcome::Changed(changed)) => Ok(StagedChange { statement, changed }),
+            (Some(statement), Outcome::Changed(changed)) => Ok(StagedChange { lake: self.lake.clone(), statement, changed }),
             _ => Err(Error::internal("a statement that was to be staged was not")),
         }
     }
@@ -190,8 +190,12 @@ impl Session {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
                 self.no_transaction("CREATE TABLE")?;
                 let name = create.name.table();
+                // A view or an external table of this session may have the name.
                 if self.lake.find(name).await?.is_none() && self.ctx.table_exist(TableReference::bare(name))? {
-                    return Err(Error::TableExists { table: name.to_owned() });
+                    return match create.if_not_exists {
+                        true => Ok(Outcome::Done("CREATE TABLE".into())),
+                        false => Err(Error::TableExists { table: name.to_owned() }),
+                    };
                 }
                 let done = create::create_table(&self.lake, &state, create, &not_null, sql).await?;
                 Ok(changed(done))
@@ -322,7 +326,7 @@ impl Session {
             statement.staged.discard(statement.log.store()).await;
         }
         let Some(statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
-        land(&statement, "COMMIT").await
+        land(&self.lake, &statement, "COMMIT").await
     }
 
     async fn rollback(&self) -> Result<Outcome> {
@@ -382,6 +386,7 @@ fn is_of_a_lake(target: &Arc<dyn TableSource>) -> bool {
 /// removes them.
 #[derive(Debug)]
 pub struct StagedChange {
+    lake: Lake,
     statement: StagedStatement,
     changed: Changed,
 }
@@ -399,7 +404,7 @@ impl StagedChange {
 
     /// Commits it, rebased over everything that landed since it read.
     pub async fn commit(self) -> Result<Changed> {
-        match land(&self.statement, &self.changed.operation).await? {
+        match land(&self.lake, &self.statement, &self.changed.operation).await? {
             Outcome::Changed(changed) => Ok(changed),
             Outcome::Rows(_) | Outcome::Done(_) => Ok(self.changed),
         }
@@ -411,9 +416,18 @@ impl StagedChange {
     }
 }
 
-/// Commits what was staged.
-async fn land(statement: &StagedStatement, operation: &str) -> Result<Outcome> {
+/// Commits what was staged, if the table is still there: nobody could read it in one that was dropped.
+async fn land(lake: &Lake, statement: &StagedStatement, operation: &str) -> Result<Outcome> {
     let log: &Arc<VersionLog> = &statement.log;
+    let lost = match lake.find(log.table()).await {
+        Ok(Some(named)) if named.store().label() == log.store().label() => None,
+        Ok(_) => Some(Error::UnknownTable { table: log.table().to_owned(), nearest: None }),
+        Err(error) => Some(error),
+    };
+    if let Some(error) = lost {
+        statement.staged.discard(log.store()).await;
+        return Err(error);
+    }
     let committed = commit::publish(log, &statement.staged, 0).await?;
     let mut counts = RowCounts::default();
     for step in &committed.counts {
