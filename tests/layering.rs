@@ -44,7 +44,7 @@ fn sources() -> Vec<Source> {
 }
 
 fn is_test_module(part: &str) -> bool {
-    ["tests", "simulation", "testbed", "contract"].contains(&part)
+    ["tests", "simulation", "testbed", "contract", "pairs"].contains(&part)
 }
 
 /// Whether the test module of a file is written in it (and so ends the code), rather than named.
