@@ -13,7 +13,8 @@ struct Source {
     text: String,
 }
 
-fn sources() -> Vec<Source> {
+/// All Rust files below `src/`.
+fn files() -> Vec<PathBuf> {
     fn walk(dir: &Path, into: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
@@ -24,18 +25,22 @@ fn sources() -> Vec<Source> {
             }
         }
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut paths = Vec::new();
-    walk(&root, &mut paths);
+    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut paths);
+    paths
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut sources = Vec::new();
-    for path in paths {
+    for path in files() {
         let relative = path.strip_prefix(&root).unwrap().with_extension("");
         let module = relative.to_string_lossy().replace(['/', '\\'], "::").trim_end_matches("::mod").to_owned();
         if module.split("::").any(is_test_module) {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
-        let code: Vec<&str> = text.lines().take_while(|line| line.trim() != "#[cfg(test)]" || !inline_tests_follow(&text, line)).collect();
+        let code: Vec<&str> = text.lines().take_while(|line| !line.starts_with("mod tests {")).collect();
         let code: Vec<&str> = code.into_iter().map(|line| line.split("//").next().unwrap_or("")).collect();
         sources.push(Source { module, path: path.clone(), text: code.join("\n") });
     }
@@ -45,11 +50,6 @@ fn sources() -> Vec<Source> {
 
 fn is_test_module(part: &str) -> bool {
     ["tests", "simulation", "testbed", "contract", "pairs"].contains(&part)
-}
-
-/// Whether the test module of a file is written in it (and so ends the code), rather than named.
-fn inline_tests_follow(text: &str, _: &str) -> bool {
-    text.contains("mod tests {")
 }
 
 /// The modules of this crate that a file names after `crate::`.
@@ -196,10 +196,11 @@ fn no_match_over_actions_has_a_wildcard_arm() {
 
 #[test]
 fn every_file_says_what_it_is() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for path in files() {
+        assert!(fs::read_to_string(&path).unwrap().starts_with("//!"), "{} does not open with //!", path.display());
+    }
     for source in sources() {
         let text = fs::read_to_string(&source.path).unwrap();
-        assert!(text.starts_with("//!"), "{} does not open with //!", source.path.strip_prefix(&root).unwrap().display());
         let before_tests = text.split("#[cfg(test)]").next().unwrap().lines().count();
         assert!(before_tests <= 600, "{} has {before_tests} lines before its tests", source.path.display());
     }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, nearest_name};
 use crate::manifest::version::Version;
 use crate::scan::address;
 use crate::table::schema::{Field, FieldId, TableSchema};
-use crate::txn::action::{Action, AddField, AlterField, ConfigUpdate, DropField};
+use crate::txn::action::{Action, AlterField, ConfigUpdate, DropField};
 use crate::txn::composite::Step;
 use crate::txn::refs::{FieldRef, Ref, Token};
 use datafusion::arrow::datatypes::Schema;
@@ -151,7 +151,7 @@ impl<'a> Altering<'a> {
         let numbered = TableSchema::from_arrow(plain.as_ref(), FieldId(1)).map_err(Error::invalid)?;
         let first = self.next_token;
         let token = |id: FieldId| Token(first + (id.0 - 1) as u32);
-        self.actions.extend(numbered.fields().iter().map(|field| Action::AddField(add_field(field, token))));
+        self.actions.extend(numbered.fields().iter().map(|field| Action::AddField(create::add_field(field, token))));
         self.columns.push(Column { name: name.clone(), field: Ref::Local(Token(first)), nullable: true });
         self.next_token += numbered.fields().len() as u32;
         Ok(())
@@ -212,17 +212,6 @@ fn property(table: &str, option: &SqlOption) -> Result<(String, Option<String>)>
         _ => return Err(wrong()),
     };
     Ok((key.value.clone(), Some(value)))
-}
-
-fn add_field(field: &Field, token: impl Fn(FieldId) -> Token) -> AddField {
-    AddField {
-        token: token(field.id),
-        parent: field.parent.map(|parent| Ref::Local(token(parent))),
-        name: field.name.clone(),
-        field_type: field.field_type.clone(),
-        nullable: field.nullable,
-        metadata: field.metadata.clone(),
-    }
 }
 
 /// The Arrow field of a column definition, as DataFusion plans it in a CREATE TABLE.

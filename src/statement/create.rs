@@ -177,7 +177,8 @@ fn first_version(rows: Step, schema: &TableSchema, statement: &str) -> Staged {
     Staged { field_ids, ..staged(0, step, vec![]) }
 }
 
-fn add_field(field: &Field, token: impl Fn(FieldId) -> Token) -> AddField {
+/// The action that adds a field of a schema; `token` names fields by their ids in it.
+pub fn add_field(field: &Field, token: impl Fn(FieldId) -> Token) -> AddField {
     AddField {
         token: token(field.id),
         parent: field.parent.map(|parent| Ref::Local(token(parent))),

@@ -210,7 +210,7 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 35] = [
+    const KNOWN: [&str; 33] = [
         "ISOLATION",
         "READ",
         "NOT",
@@ -244,8 +244,6 @@ fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
         "WHERE",
         "ORDER",
         "ZORDER",
-        "BY",
-        "",
     ];
     let known = |at: usize| match parser.parser.peek_nth_token(at).token {
         Token::Word(word) if word.quote_style.is_none() => KNOWN.into_iter().find(|known| word.value.eq_ignore_ascii_case(known)),

@@ -73,70 +73,61 @@ impl Transaction {
 
     /// The first fragment token that is free.
     pub fn next_fragment_token(&self) -> Token {
-        let last = self.actions().filter_map(|action| match action {
-            Action::AddFragment(add) => Some(add.token.0 + 1),
-            Action::AddDataFile(_)
-            | Action::RemoveFragment(_)
-            | Action::SetDeletionFile(_)
-            | Action::ChangeOfAddress(_)
-            | Action::AddField(_)
-            | Action::AlterField(_)
-            | Action::DropField(_)
-            | Action::TombstoneFieldData(_)
-            | Action::ConfigUpdate(_)
-            | Action::ReserveFragmentIds(_)
-            | Action::ResetTable(_)
-            | Action::AddBase(_)
-            | Action::AssertUniqueKeys(_) => None,
-        });
-        Token(last.max().unwrap_or(0))
+        self.next_token(|binds| match binds {
+            Binds::Fragment(token) => Some(token),
+            Binds::Field(_) | Binds::Base(_) => None,
+        })
     }
 
     /// The first field token that is free.
     pub fn next_field_token(&self) -> Token {
-        let last = self.actions().filter_map(|action| match action {
-            Action::AddField(add) => Some(add.token.0 + 1),
-            Action::AddFragment(_)
-            | Action::AddDataFile(_)
-            | Action::RemoveFragment(_)
-            | Action::SetDeletionFile(_)
-            | Action::ChangeOfAddress(_)
-            | Action::AlterField(_)
-            | Action::DropField(_)
-            | Action::TombstoneFieldData(_)
-            | Action::ConfigUpdate(_)
-            | Action::ReserveFragmentIds(_)
-            | Action::ResetTable(_)
-            | Action::AddBase(_)
-            | Action::AssertUniqueKeys(_) => None,
-        });
-        Token(last.max().unwrap_or(0))
+        self.next_token(|binds| match binds {
+            Binds::Field(token) => Some(token),
+            Binds::Fragment(_) | Binds::Base(_) => None,
+        })
     }
 
     /// The first base token that is free.
     pub fn next_base_token(&self) -> Token {
-        let last = self.actions().filter_map(|action| match action {
-            Action::AddBase(add) => Some(add.token.0 + 1),
-            Action::AddFragment(_)
-            | Action::AddDataFile(_)
-            | Action::RemoveFragment(_)
-            | Action::SetDeletionFile(_)
-            | Action::ChangeOfAddress(_)
-            | Action::AddField(_)
-            | Action::AlterField(_)
-            | Action::DropField(_)
-            | Action::TombstoneFieldData(_)
-            | Action::ConfigUpdate(_)
-            | Action::ReserveFragmentIds(_)
-            | Action::ResetTable(_)
-            | Action::AssertUniqueKeys(_) => None,
-        });
-        Token(last.max().unwrap_or(0))
+        self.next_token(|binds| match binds {
+            Binds::Base(token) => Some(token),
+            Binds::Fragment(_) | Binds::Field(_) => None,
+        })
+    }
+
+    fn next_token(&self, of: impl Fn(Binds) -> Option<Token>) -> Token {
+        Token(self.actions().filter_map(binds).filter_map(of).map(|token| token.0 + 1).max().unwrap_or(0))
     }
 
     /// What its statements say, one after another.
     pub fn describe(&self) -> String {
         self.steps.iter().map(|step| step.statement.as_str()).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// A token that an action binds, by what it names.
+enum Binds {
+    Fragment(Token),
+    Field(Token),
+    Base(Token),
+}
+
+fn binds(action: &Action) -> Option<Binds> {
+    match action {
+        Action::AddFragment(add) => Some(Binds::Fragment(add.token)),
+        Action::AddField(add) => Some(Binds::Field(add.token)),
+        Action::AddBase(add) => Some(Binds::Base(add.token)),
+        Action::AddDataFile(_)
+        | Action::RemoveFragment(_)
+        | Action::SetDeletionFile(_)
+        | Action::ChangeOfAddress(_)
+        | Action::AlterField(_)
+        | Action::DropField(_)
+        | Action::TombstoneFieldData(_)
+        | Action::ConfigUpdate(_)
+        | Action::ReserveFragmentIds(_)
+        | Action::ResetTable(_)
+        | Action::AssertUniqueKeys(_) => None,
     }
 }
 

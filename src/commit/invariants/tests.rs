@@ -1,3 +1,5 @@
+//! Each invariant where it fails, and all of them along the schedules of the simulation.
+
 use super::*;
 use crate::manifest::apply::apply;
 use crate::table::fragment::BlockChecksums;

@@ -1,3 +1,5 @@
+//! Applying actions: what each makes of a snapshot, and what it refuses.
+
 use super::*;
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};

@@ -1,3 +1,5 @@
+//! Maps by hand, and against moving rows one by one.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
