@@ -198,10 +198,8 @@ fn file_fits(fragment: &Fragment, file: &DataFile) -> Result<(), String> {
 fn deletion_vectors(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<(), String> {
     let minted = minted(before, transaction);
     let mut added: BTreeMap<FragmentId, Vec<&RoaringBitmap>> = BTreeMap::new();
-    for action in transaction.actions() {
-        if let Action::SetDeletionFile(set) = action
-            && let Some(id) = resolve(&minted, set.fragment)
-        {
+    for set in transaction.actions().filter_map(Action::deletion) {
+        if let Some(id) = resolve(&minted, set.fragment) {
             added.entry(id).or_default().push(&set.added);
         }
     }

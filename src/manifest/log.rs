@@ -270,22 +270,7 @@ impl VersionLog {
     /// The maps of those changes of address of a transaction that are `needed`, in their order.
     pub async fn maps(&self, committed: &CommittedTransaction, needed: &[bool]) -> Result<Vec<Option<Arc<AddressMap>>>> {
         let mut maps = Vec::with_capacity(needed.len());
-        let changes = committed.transaction.actions().filter_map(|action| match action {
-            Action::ChangeOfAddress(change) => Some(change),
-            Action::AddFragment(_)
-            | Action::AddDataFile(_)
-            | Action::RemoveFragment(_)
-            | Action::SetDeletionFile(_)
-            | Action::AddField(_)
-            | Action::AlterField(_)
-            | Action::DropField(_)
-            | Action::TombstoneFieldData(_)
-            | Action::ConfigUpdate(_)
-            | Action::ReserveFragmentIds(_)
-            | Action::ResetTable(_)
-            | Action::AddBase(_)
-            | Action::AssertUniqueKeys(_) => None,
-        });
+        let changes = committed.transaction.actions().filter_map(Action::change_of_address);
         for (change, needed) in changes.zip(needed) {
             maps.push(if *needed { Some(self.map(&change.map).await?) } else { None });
         }

@@ -181,23 +181,8 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
 
 async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
     let mut maps = Vec::new();
-    for action in &step.actions {
-        match action {
-            Action::ChangeOfAddress(change) => maps.push(spec.log.map(&change.map).await?),
-            Action::AddFragment(_)
-            | Action::AddDataFile(_)
-            | Action::RemoveFragment(_)
-            | Action::SetDeletionFile(_)
-            | Action::AddField(_)
-            | Action::AlterField(_)
-            | Action::DropField(_)
-            | Action::TombstoneFieldData(_)
-            | Action::ConfigUpdate(_)
-            | Action::ReserveFragmentIds(_)
-            | Action::ResetTable(_)
-            | Action::AddBase(_)
-            | Action::AssertUniqueKeys(_) => {}
-        }
+    for change in step.actions.iter().filter_map(Action::change_of_address) {
+        maps.push(spec.log.map(&change.map).await?);
     }
     Ok(maps)
 }

@@ -90,6 +90,46 @@ impl Action {
             Action::AssertUniqueKeys(_) => "AssertUniqueKeys",
         }
     }
+
+    /// The rows that it deletes, if it does.
+    pub fn deletion(&self) -> Option<&SetDeletionFile> {
+        match self {
+            Action::SetDeletionFile(action) => Some(action),
+            Action::AddFragment(_)
+            | Action::AddDataFile(_)
+            | Action::RemoveFragment(_)
+            | Action::ChangeOfAddress(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => None,
+        }
+    }
+
+    /// The rows that it says moved, if it does.
+    pub fn change_of_address(&self) -> Option<&ChangeOfAddress> {
+        match self {
+            Action::ChangeOfAddress(action) => Some(action),
+            Action::AddFragment(_)
+            | Action::AddDataFile(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => None,
+        }
+    }
 }
 
 impl From<&Action> for wire::Action {

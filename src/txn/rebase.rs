@@ -196,30 +196,13 @@ impl Rebase {
         // Fragments that take over rows of ours in the course of the transaction.
         let mut taking_over: BTreeSet<FragmentId> = BTreeSet::new();
         let mut needed = Vec::new();
-        for action in landed.transaction.actions() {
-            match action {
-                Action::ChangeOfAddress(change) => {
-                    let mut sources = change.sources.iter().filter_map(|s| landed.minted.fragment(*s));
-                    let wanted = sources.any(|id| self.claims.contains_key(&id) || taking_over.contains(&id));
-                    if wanted {
-                        taking_over.extend(change.targets.iter().filter_map(|t| landed.minted.fragment(*t)));
-                    }
-                    needed.push(wanted);
-                }
-                Action::AddFragment(_)
-                | Action::AddDataFile(_)
-                | Action::RemoveFragment(_)
-                | Action::TombstoneFieldData(_)
-                | Action::SetDeletionFile(_)
-                | Action::AddField(_)
-                | Action::AlterField(_)
-                | Action::DropField(_)
-                | Action::ConfigUpdate(_)
-                | Action::ReserveFragmentIds(_)
-                | Action::ResetTable(_)
-                | Action::AddBase(_)
-                | Action::AssertUniqueKeys(_) => {}
+        for change in landed.transaction.actions().filter_map(Action::change_of_address) {
+            let mut sources = change.sources.iter().filter_map(|s| landed.minted.fragment(*s));
+            let wanted = sources.any(|id| self.claims.contains_key(&id) || taking_over.contains(&id));
+            if wanted {
+                taking_over.extend(change.targets.iter().filter_map(|t| landed.minted.fragment(*t)));
             }
+            needed.push(wanted);
         }
         needed
     }
@@ -247,23 +230,8 @@ impl Rebase {
         let moved_by_them: BTreeSet<FragmentId> = landed
             .transaction
             .actions()
-            .filter_map(|action| match action {
-                Action::ChangeOfAddress(change) => Some(change.sources.iter().filter_map(|s| landed.minted.fragment(*s))),
-                Action::AddFragment(_)
-                | Action::AddDataFile(_)
-                | Action::RemoveFragment(_)
-                | Action::TombstoneFieldData(_)
-                | Action::SetDeletionFile(_)
-                | Action::AddField(_)
-                | Action::AlterField(_)
-                | Action::DropField(_)
-                | Action::ConfigUpdate(_)
-                | Action::ReserveFragmentIds(_)
-                | Action::ResetTable(_)
-                | Action::AddBase(_)
-                | Action::AssertUniqueKeys(_) => None,
-            })
-            .flatten()
+            .filter_map(Action::change_of_address)
+            .flat_map(|change| change.sources.iter().filter_map(|s| landed.minted.fragment(*s)))
             .collect();
         let id_of = |fragment: FragmentRef| landed.minted.fragment(fragment).ok_or_else(|| ("a fragment without an id".to_owned(), vec![]));
         let added = if maps.iter().any(Option::is_some) { added_rows(&landed.transaction) } else { BTreeMap::new() };

@@ -17,26 +17,8 @@ pub type VectorsNeeded = BTreeSet<FragmentId>;
 
 /// The fragments whose present vectors are needed.
 pub fn vectors_needed(rebased: &Rebased) -> VectorsNeeded {
-    let mut needed = VectorsNeeded::new();
-    for action in rebased.transaction.actions() {
-        match action {
-            Action::SetDeletionFile(set) => needed.extend(set.fragment.committed().filter(|_| !set.added.is_empty())),
-            Action::AddFragment(_)
-            | Action::AddDataFile(_)
-            | Action::RemoveFragment(_)
-            | Action::ChangeOfAddress(_)
-            | Action::AddField(_)
-            | Action::AlterField(_)
-            | Action::DropField(_)
-            | Action::TombstoneFieldData(_)
-            | Action::ConfigUpdate(_)
-            | Action::ReserveFragmentIds(_)
-            | Action::ResetTable(_)
-            | Action::AddBase(_)
-            | Action::AssertUniqueKeys(_) => {}
-        }
-    }
-    needed
+    let deletions = rebased.transaction.actions().filter_map(Action::deletion).filter(|set| !set.added.is_empty());
+    deletions.filter_map(|set| set.fragment.committed()).collect()
 }
 
 /// The transaction with its vectors. `present` holds the vectors that [`vectors_needed`] asked for; a fragment that is
@@ -45,12 +27,8 @@ pub fn settle(rebased: Rebased, present: BTreeMap<FragmentId, RoaringBitmap>) ->
     let Rebased { mut transaction, carried, .. } = rebased;
     let mut vectors: BTreeMap<FragmentRef, RoaringBitmap> =
         present.into_iter().map(|(id, rows)| (Ref::Committed(id), rows)).chain(carried.clone()).collect();
-    for action in transaction.actions() {
-        if let Action::SetDeletionFile(set) = action
-            && !set.added.is_empty()
-        {
-            *vectors.entry(set.fragment).or_default() |= &set.added;
-        }
+    for set in transaction.actions().filter_map(Action::deletion).filter(|set| !set.added.is_empty()) {
+        *vectors.entry(set.fragment).or_default() |= &set.added;
     }
     for step in &mut transaction.steps {
         let mut added = BTreeSet::new();
