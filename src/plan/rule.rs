@@ -9,13 +9,14 @@ use crate::scan::pin::Pin;
 use crate::scan::provider::{Access, LakeTable};
 use crate::stage::row_changes::RowChanges;
 use datafusion::arrow::datatypes::FieldRef;
+use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, Result, TableReference};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::dml::{DmlStatement, InsertOp, WriteOp};
 use datafusion::logical_expr::logical_plan::{Projection, TableScan, Values};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
@@ -146,8 +147,7 @@ fn only_address(input: LogicalPlan) -> Result<LogicalPlan> {
 
 /// The rows of an INSERT in the table's types; they must come in the table's column order.
 fn rows(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
-    use datafusion::logical_expr::ExprSchemable;
-    let planned = datafusion::catalog::TableProvider::schema(table);
+    let planned = table.schema();
     let names =
         |schema: &datafusion::arrow::datatypes::Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
     if names(&planned) != names(input.schema().as_arrow()) {
@@ -155,26 +155,26 @@ fn rows(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
         let reason = format!("rows of the columns {given} cannot be inserted into table '{}' of the columns {wanted}", table.log().table());
         return Err(Error::invalid(reason).into());
     }
-    let mut exprs = Vec::with_capacity(planned.fields().len());
-    for (field, (qualifier, found)) in planned.fields().iter().zip(input.schema().iter()) {
-        let column = Expr::Column(Column::new(qualifier.cloned(), found.name()));
-        exprs.push(column.cast_to(field.data_type(), input.schema())?.alias(field.name()));
-    }
+    let exprs = in_table_types(&input, table)?;
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
+}
+
+/// The first columns of a plan as those of the table, which come in the same order.
+fn in_table_types(input: &LogicalPlan, table: &LakeTable) -> Result<Vec<Expr>> {
+    let planned = table.schema();
+    let column = |(field, (qualifier, found)): (&FieldRef, (Option<&TableReference>, &FieldRef))| {
+        if found.name() != field.name() {
+            return Err(Error::internal(format!("the plan yields '{}' for column '{}'", found.name(), field.name())).into());
+        }
+        let column = Expr::Column(Column::new(qualifier.cloned(), found.name()));
+        Ok(column.cast_to(field.data_type(), input.schema())?.alias(field.name()))
+    };
+    planned.fields().iter().zip(input.schema().iter()).map(column).collect()
 }
 
 /// The new rows in the table's column order and types, then their addresses.
 fn rows_and_address(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
-    use datafusion::logical_expr::ExprSchemable;
-    let planned = datafusion::catalog::TableProvider::schema(table);
-    let mut exprs = Vec::with_capacity(planned.fields().len() + 2);
-    for (field, (qualifier, found)) in planned.fields().iter().zip(input.schema().iter()) {
-        if found.name() != field.name() {
-            return Err(Error::internal(format!("UPDATE yields '{}' for column '{}'", found.name(), field.name())).into());
-        }
-        let column = Expr::Column(Column::new(qualifier.cloned(), found.name()));
-        exprs.push(column.cast_to(field.data_type(), input.schema())?.alias(field.name()));
-    }
+    let mut exprs = in_table_types(&input, table)?;
     exprs.extend(address_columns(input.schema())?.map(bare));
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
 }

@@ -64,8 +64,8 @@ pub struct ScanRequest {
     pub fragments: Vec<(Arc<Fragment>, Option<Arc<RoaringBitmap>>)>,
     /// Positions in: the table's columns, then `__amend_fragment`, then `__amend_offset`. `None` is the table's columns.
     pub projection: Option<Vec<usize>>,
-    /// A condition, over all columns that a scan can have, on the rows that are wanted. Fragments that cannot hold one are left
-    /// out; rows that do not match are not: DataFusion pushes its filters down by itself.
+    /// A condition, over all columns that a scan can have, on the rows that are wanted. [`ScanRequest::prune`] leaves out
+    /// fragments that cannot hold one; rows that do not match are not left out: DataFusion pushes its filters down by itself.
     pub predicate: Option<Arc<dyn PhysicalExpr>>,
     /// How many rows are enough; not obeyed together with a predicate, since rows that do not match would count.
     pub limit: Option<usize>,
@@ -93,7 +93,7 @@ pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn
     let schema = scan_schema(Arc::clone(&columns));
     let projection = request.projection.clone().unwrap_or_else(|| (0..columns.fields().len()).collect());
 
-    let Files { files, checks, statistics } = request.files(&columns, schema.table_schema(), &projection).map_err(external)?;
+    let Files { files, checks, statistics } = request.files(&columns, &projection).map_err(external)?;
     let is_empty = statistics.is_empty();
     let files_with_deletions = files.iter().flatten().filter(|file| file.extension::<Deletions>().is_some()).count();
     let groups = match &request.groups {
@@ -142,20 +142,25 @@ struct Files {
 }
 
 impl ScanRequest {
-    /// The files of the fragments that are not empty and may hold a row that matches.
-    fn files(&self, columns: &SchemaRef, scan: &SchemaRef, projection: &[usize]) -> Result<Files> {
+    /// Leaves out the fragments that cannot hold a row that matches. Comes first, so that nothing is read for them. (Not for
+    /// fragments in groups, which are all read.)
+    pub fn prune(&mut self) {
+        let (Some(predicate), None) = (&self.predicate, &self.groups) else { return };
+        let scan = scan_schema(self.schema.to_plain_arrow());
         let fragments: Vec<Arc<Fragment>> = self.fragments.iter().map(|(fragment, _)| Arc::clone(fragment)).collect();
-        let may_match = match &self.predicate {
-            Some(predicate) => prune(&fragments, &self.schema, scan, predicate),
-            None => vec![true; fragments.len()],
-        };
+        let mut may_match = prune(&fragments, &self.schema, scan.table_schema(), predicate).into_iter();
+        self.fragments.retain(|_| may_match.next().unwrap_or(true));
+    }
+
+    /// The files of the fragments that are not empty.
+    fn files(&self, columns: &SchemaRef, projection: &[usize]) -> Result<Files> {
         // DataFusion can only push down what it sees, so statistics of other columns are never asked for.
         let seen: HashSet<usize> =
             projection.iter().copied().chain(self.predicate.iter().flat_map(collect_columns).map(|column| column.index())).collect();
         let seen: Vec<bool> = (0..columns.fields().len()).map(|column| seen.contains(&column)).collect();
         let mut found = Files::default();
-        for ((fragment, deleted), may_match) in self.fragments.iter().zip(may_match) {
-            if !may_match || fragment.live_rows() == 0 {
+        for (fragment, deleted) in &self.fragments {
+            if fragment.live_rows() == 0 {
                 found.files.push(None);
                 continue;
             }

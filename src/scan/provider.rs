@@ -176,24 +176,16 @@ impl TableProvider for PinnedTable {
         let version = self.pin.resolve(session, &self.planned).await?;
         let log = self.pin.log();
         let schema = self.planned.snapshot.schema.clone();
-        let mut fragments = Vec::with_capacity(version.snapshot.fragments.len());
-        for fragment in version.snapshot.fragments.iter() {
-            let deleted = match &fragment.deletions {
-                None => None,
-                Some(_) => Some(log.deleted_rows(fragment).await?),
-            };
-            fragments.push((fragment.clone(), deleted));
-        }
         let predicate = conjunction(filters.iter().cloned()).map(|filter| {
             let columns = DFSchema::try_from(scan_schema(schema.to_plain_arrow()).table_schema().as_ref().clone())?;
             session.create_physical_expr(filter, &columns)
         });
         let width = self.schema.fields().len();
-        let request = ScanRequest {
+        let mut request = ScanRequest {
             store: log.store().clone(),
             table: Arc::from(log.table()),
             schema,
-            fragments,
+            fragments: version.snapshot.fragments.iter().map(|fragment| (fragment.clone(), None)).collect(),
             projection: Some(projection.cloned().unwrap_or_else(|| (0..width).collect())),
             predicate: predicate.transpose()?,
             limit,
@@ -201,6 +193,10 @@ impl TableProvider for PinnedTable {
             pushdown_filters: (self.access == Access::AddressesAndRows).then_some(true),
             target_partitions: session.config().target_partitions(),
         };
+        request.prune();
+        for (fragment, deleted) in request.fragments.iter_mut().filter(|(fragment, _)| fragment.deletions.is_some()) {
+            *deleted = Some(log.deleted_rows(fragment).await?);
+        }
         plan::plan(request, session)
     }
 }

@@ -14,6 +14,7 @@ mod format_samples;
 mod full_disk;
 mod leftovers;
 mod lying_store;
+mod reads;
 mod schedules;
 mod shell;
 mod slt;

@@ -189,6 +189,8 @@ impl TableProvider for Table {
         let schema = DFSchema::try_from(self.schema())?;
         let predicate = conjunction(filters.to_vec()).map(|filter| session.create_physical_expr(filter, &schema)).transpose()?;
         let target_partitions = session.config().target_partitions();
-        plan(ScanRequest { projection: projection.cloned(), predicate, limit, target_partitions, ..self.request() }, session)
+        let mut request = ScanRequest { projection: projection.cloned(), predicate, limit, target_partitions, ..self.request() };
+        request.prune();
+        plan(request, session)
     }
 }

@@ -1,0 +1,42 @@
+//! What a statement reads grows with what it looks for, not with the table: deletion vectors of fragments that cannot hold
+//! a row of interest are left alone.
+
+use crate::support::{change, lake_in, rows, run, session_of};
+use amend::store::faults::{FaultStore, OpKind};
+use object_store::memory::InMemory;
+use std::sync::Arc;
+
+const FRAGMENTS: i64 = 5;
+const ROWS: i64 = 20_000;
+
+#[tokio::test]
+async fn deletion_vectors_of_pruned_fragments_are_not_read() {
+    let objects = Arc::new(InMemory::new());
+    let session = session_of(&lake_in(objects.clone()), 1).await;
+    run(&session, "CREATE TABLE t (k BIGINT)").await;
+    for fragment in 0..FRAGMENTS {
+        let first = fragment * ROWS;
+        change(&session, &format!("INSERT INTO t SELECT value FROM generate_series({first}, {})", first + ROWS - 1)).await;
+    }
+    // A vector of every other row is too large for a manifest; one commit each, so one object each.
+    for fragment in 0..FRAGMENTS {
+        let first = fragment * ROWS;
+        let sql = format!("DELETE FROM t WHERE k % 2 = 0 AND k BETWEEN {first} AND {}", first + ROWS - 1);
+        assert_eq!(change(&session, &sql).await.count(), ROWS as u64 / 2);
+    }
+
+    for (sql, expected, vectors) in [
+        (format!("SELECT count(*), 0 FROM t WHERE k BETWEEN {} AND {}", ROWS + 1, ROWS + 10), 5, 1),
+        (format!("SELECT count(*), 0 FROM t WHERE k < {ROWS} OR k >= {}", ROWS * (FRAGMENTS - 1)), ROWS, 2),
+        ("SELECT count(*), 0 FROM t WHERE k >= 0".to_owned(), ROWS * FRAGMENTS / 2, FRAGMENTS as usize),
+    ] {
+        // A lake of its own remembers nothing.
+        let counted = FaultStore::new(objects.clone());
+        let session = session_of(&lake_in(Arc::new(counted.clone())), 1).await;
+        let before = counted.operations().len();
+        assert_eq!(rows(&session, &sql).await, [(expected, 0)], "{sql}");
+        let reads = counted.operations().split_off(before);
+        let reads: Vec<_> = reads.iter().filter(|(kind, path)| *kind == OpKind::Get && path.contains("_deletions/")).collect();
+        assert_eq!(reads.len(), vectors, "{sql}: {reads:?}");
+    }
+}
