@@ -1,6 +1,7 @@
 //! Table functions: `table_history('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
 
 mod history;
+mod of_table;
 mod properties;
 mod tpch;
 
@@ -9,14 +10,15 @@ use crate::error::{Error, Result};
 use datafusion::common::ScalarValue;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::Expr;
+use of_table::{FunctionOfTable, OfTable};
 use std::sync::Arc;
 
 pub use history::history;
 
 /// Makes the functions known to a context.
 pub fn register(ctx: &SessionContext, lake: &Lake) {
-    ctx.register_udtf("table_history", Arc::new(history::HistoryFunction::new(lake.clone())));
-    ctx.register_udtf("table_properties", Arc::new(properties::PropertiesFunction::new(lake.clone())));
+    ctx.register_udtf(history::History::NAME, Arc::new(FunctionOfTable::<history::History>::new(lake.clone())));
+    ctx.register_udtf(properties::Properties::NAME, Arc::new(FunctionOfTable::<properties::Properties>::new(lake.clone())));
     ctx.register_udtf("tpch", Arc::new(tpch::TpchFunction));
 }
 

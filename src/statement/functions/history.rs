@@ -1,17 +1,12 @@
 //! `table_history('t')`: one row for each statement of each version, newest version first.
 
-use super::text;
+use super::of_table::OfTable;
 use crate::error::Result;
 use crate::manifest::log::VersionLog;
-use crate::statement::lake::Lake;
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use datafusion::catalog::memory::MemorySourceConfig;
-use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::Result as EngineResult;
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::catalog::Session;
 use std::sync::{Arc, LazyLock};
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
@@ -118,52 +113,19 @@ impl Rows {
     }
 }
 
-/// The function.
+/// `table_history`.
 #[derive(Debug)]
-pub struct HistoryFunction {
-    lake: Lake,
-}
-
-impl HistoryFunction {
-    /// The function for the tables of a lake.
-    pub fn new(lake: Lake) -> Self {
-        HistoryFunction { lake }
-    }
-}
-
-impl TableFunctionImpl for HistoryFunction {
-    fn call_with_args(&self, args: TableFunctionArgs) -> EngineResult<Arc<dyn TableProvider>> {
-        let table = text("table_history", args.exprs().first())?;
-        Ok(Arc::new(History { lake: self.lake.clone(), table }))
-    }
-}
-
-/// The history of one table, read when it is scanned.
-#[derive(Debug)]
-struct History {
-    lake: Lake,
-    table: String,
-}
+pub struct History;
 
 #[async_trait]
-impl TableProvider for History {
-    fn schema(&self) -> SchemaRef {
+impl OfTable for History {
+    const NAME: &'static str = "table_history";
+
+    fn schema() -> SchemaRef {
         SCHEMA.clone()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Temporary
-    }
-
-    async fn scan(
-        &self,
-        _: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _: &[Expr],
-        _: Option<usize>,
-    ) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let log = self.lake.table(&self.table).await?;
-        let rows = history(&log).await?;
-        Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], SCHEMA.clone(), projection.cloned())?)
+    async fn rows(log: &VersionLog, _: &dyn Session) -> Result<RecordBatch> {
+        history(log).await
     }
 }
