@@ -25,6 +25,8 @@ pub mod refs;
 pub mod wire;
 
 #[cfg(test)]
+mod exploration;
+#[cfg(test)]
 mod pairs;
 #[cfg(test)]
 pub(crate) mod simulation;

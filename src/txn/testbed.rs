@@ -6,7 +6,9 @@
 //!
 //! Always holds: a draft sees its own statements; every version passed `check`.
 
-use super::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use super::action::{
+    Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, ConfigUpdate, MapLocation, RemoveFragment, SetDeletionFile,
+};
 use super::address_map::{AddressMap, MapSource, wire};
 use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
 use super::rebase::{Collision, Rebase, Rebased, settle, vectors_needed};
@@ -33,12 +35,14 @@ const KEY: FieldId = FieldId(1);
 const VALUE: FieldId = FieldId(2);
 
 /// One version and what made it.
+#[derive(Clone)]
 pub struct TestVersion {
     pub snapshot: Snapshot,
     pub transactions: Vec<CommittedTransaction>,
 }
 
 /// The table.
+#[derive(Clone)]
 pub struct Testbed {
     pub versions: Vec<TestVersion>,
     pub files: BTreeMap<String, Vec<Row>>,
@@ -68,6 +72,7 @@ pub struct Draft {
 }
 
 /// A draft on its way to the newest version.
+#[derive(Clone)]
 pub struct Candidate {
     draft: Draft,
     rebase: Rebase,
@@ -219,26 +224,7 @@ impl Testbed {
                 settled(&rebase, &snapshot)
             });
             results.push(landed.map(|(rebased, transaction)| {
-                let applied = apply(&snapshot, &transaction, version);
-                let (after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
-                if let Err(reason) = (self.check)(&snapshot, &after, &transaction) {
-                    panic!("{reason}: {transaction:#?}");
-                }
-                snapshot = after;
-                for (token, id) in &minted.fragments {
-                    let rows = candidate.draft.files[&path(&candidate.draft.transaction, *token)].clone();
-                    assert!(self.fragment_rows.insert(*id, rows).is_none(), "fragment id {id} is used again");
-                }
-                self.files.append(&mut candidate.draft.files);
-                let facts = CommitFacts {
-                    attempts: 1,
-                    rebased_over: rebased.versions,
-                    rows_carried: rebased.rows_carried,
-                    vectors_merged: rebased.vectors_merged,
-                    groups_dropped: rebased.groups_dropped,
-                    reran: 0,
-                };
-                let committed = CommittedTransaction { transaction, minted, facts };
+                let committed = self.applied(&mut snapshot, &mut candidate, rebased, transaction);
                 mates.push(committed.clone());
                 Landed { version, committed }
             }));
@@ -250,6 +236,48 @@ impl Testbed {
             self.versions.push(TestVersion { snapshot, transactions: mates });
         }
         results
+    }
+
+    /// Creates version `number` of what [`Testbed::attempt`] gave for it, unless the version exists.
+    pub fn create(&mut self, number: u64, candidate: &Candidate, attempt: &(Rebased, Transaction)) -> bool {
+        if self.newest().version + 1 != number {
+            return false;
+        }
+        let mut snapshot = self.newest().clone();
+        let (rebased, transaction) = attempt.clone();
+        let committed = self.applied(&mut snapshot, &mut candidate.clone(), rebased, transaction);
+        self.versions.push(TestVersion { snapshot, transactions: vec![committed] });
+        true
+    }
+
+    /// Applies a settled transaction, as a part of the version after the newest, to `snapshot`.
+    fn applied(
+        &mut self,
+        snapshot: &mut Snapshot,
+        candidate: &mut Candidate,
+        rebased: Rebased,
+        transaction: Transaction,
+    ) -> CommittedTransaction {
+        let applied = apply(snapshot, &transaction, self.newest().version + 1);
+        let (after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
+        if let Err(reason) = (self.check)(snapshot, &after, &transaction) {
+            panic!("{reason}: {transaction:#?}");
+        }
+        *snapshot = after;
+        for (token, id) in &minted.fragments {
+            let rows = candidate.draft.files[&path(&candidate.draft.transaction, *token)].clone();
+            assert!(self.fragment_rows.insert(*id, rows).is_none(), "fragment id {id} is used again");
+        }
+        self.files.append(&mut candidate.draft.files);
+        let facts = CommitFacts {
+            attempts: 1,
+            rebased_over: rebased.versions,
+            rows_carried: rebased.rows_carried,
+            vectors_merged: rebased.vectors_merged,
+            groups_dropped: rebased.groups_dropped,
+            reran: 0,
+        };
+        CommittedTransaction { transaction, minted, facts }
     }
 
     /// The rows that a session sees within its transaction: its actions applied to the version that it read.
@@ -300,6 +328,13 @@ impl Seen {
     /// Its live rows with their offsets.
     pub fn live(&self) -> impl Iterator<Item = (u32, Row)> {
         self.rows.iter().enumerate().map(|(offset, row)| (offset as u32, *row)).filter(|(offset, _)| !self.dead.contains(*offset))
+    }
+}
+
+impl Candidate {
+    /// The version that it has walked over last.
+    pub fn walked(&self) -> u64 {
+        self.walked
     }
 }
 
@@ -393,6 +428,18 @@ impl Draft {
         self.seen.retain(|seen| !fragments.contains(&seen.fragment));
         let actions = fragments.iter().map(remove).collect();
         self.step("TRUNCATE", format!("TRUNCATE {fragments:?}"), actions, RowCounts { deleted, ..Default::default() });
+    }
+
+    /// All rows go and these come, whatever others do with settings of this name.
+    pub fn restore(&mut self, rows: &[Row]) {
+        let mut actions = vec![Action::ConfigUpdate(ConfigUpdate { entries: [("restored".to_owned(), None)].into(), replace: false })];
+        let deleted = self.seen.iter().map(|seen| seen.live().count() as u64).sum();
+        for seen in std::mem::take(&mut self.seen) {
+            actions.push(Action::RemoveFragment(RemoveFragment { fragment: seen.fragment, data_change: true }));
+        }
+        self.add_rows(rows, true, &mut actions);
+        let counts = RowCounts { inserted: rows.len() as u64, deleted, ..Default::default() };
+        self.step("RESTORE", "RESTORE".into(), actions, counts);
     }
 
     /// OPTIMIZE of groups of fragments; `cuts` says after how many rows of a group a new target begins.
