@@ -4,6 +4,7 @@
 //! leaves only ROLLBACK.
 
 use super::alter::Alteration;
+use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows};
 use super::parse::{self, Command, Optimize, plain_name};
@@ -108,7 +109,7 @@ impl Session {
 
     async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
         let sql = sql.trim().trim_end_matches(';').trim_end();
-        let command = parse::parse(&time_travel::rewrite(sql)?)?;
+        let command = parse::parse(&stars::spell(&time_travel::rewrite(sql)?))?;
         if staging && !command.changes_rows() {
             return Err(Error::invalid("only OPTIMIZE, INSERT, UPDATE, DELETE, MERGE and TRUNCATE can be staged"));
         }
