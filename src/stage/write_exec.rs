@@ -5,6 +5,7 @@
 //! Always holds: rows stream through, what is held is one row group and bitmaps of addresses; on an error the files
 //! of this partition are removed.
 
+use super::intent;
 use super::marks::Marks;
 use super::parts;
 use super::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, RowChanges};
@@ -29,7 +30,7 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricB
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::StreamExt;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
 /// Where and what a statement writes.
@@ -74,8 +75,12 @@ impl WriteExec {
 }
 
 impl DisplayAs for WriteExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "WriteExec: table={}, rows={}", self.spec.table, self.spec.changes.operation())
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "WriteExec: table={}, rows={}", self.spec.table, self.spec.changes.operation())?;
+        match format {
+            DisplayFormatType::Verbose => intent::of_rows(&self.input, self.spec.changes, &self.spec.schema).fmt(f),
+            DisplayFormatType::Default | DisplayFormatType::TreeRender => Ok(()),
+        }
     }
 }
 

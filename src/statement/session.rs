@@ -140,9 +140,9 @@ impl Session {
                 let plan = self.optimize(optimize, sql).await?;
                 self.changing(plan).await
             }
-            Command::ExplainOptimize(optimize) => {
+            Command::ExplainOptimize { optimize, verbose } => {
                 let plan = self.optimize(optimize, sql).await?;
-                explained(&displayable(plan.as_ref()).indent(false).to_string())
+                explained(&displayable(plan.as_ref()).indent(*verbose).to_string())
             }
             Command::History(table) => {
                 let rows = functions::history(self.lake.table(table).await?.as_ref()).await?;

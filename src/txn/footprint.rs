@@ -207,6 +207,21 @@ impl Footprint {
         footprint
     }
 
+    /// The claims in words, rows left out.
+    pub fn in_words(&self) -> Vec<String> {
+        let claim = |(coordinate, mode): (&Coordinate, &Mode)| match mode {
+            Mode::Requires => format!("requires {coordinate}"),
+            Mode::WritesPart => format!("writes a part of {coordinate}"),
+            Mode::Writes => format!("writes {coordinate}"),
+        };
+        let keys = |keys: &KeyAssertion| format!("asserts that {} keys are new", keys.hashes.len());
+        let everything = self.everything.then(|| "writes the whole table".to_owned());
+        let inserts = self.inserts.then(|| "inserts rows".to_owned());
+        let claims = self.claims.iter().map(claim);
+        let regions = self.regions.iter().map(|region| format!("writes {region}"));
+        everything.into_iter().chain(claims).chain(regions).chain(inserts).chain(self.keys.iter().map(keys)).collect()
+    }
+
     /// The first place on which `self`, landing after `landed`, collides with it.
     pub fn collision(&self, landed: &Footprint) -> Option<String> {
         if self.everything || landed.everything {
