@@ -272,7 +272,7 @@ pub(super) fn add(token: Token, fragment: NewFragment, data_change: bool) -> [Ac
     let mut file = fragment.file;
     let fields = file.columns.iter_mut().filter_map(|column| column.field.take().map(Ref::Committed)).collect();
     [
-        Action::AddFragment(AddFragment { token, physical_rows: fragment.physical_rows, data_change }),
+        Action::AddFragment(AddFragment { id: Ref::Local(token), physical_rows: fragment.physical_rows, data_change }),
         Action::AddDataFile(AddDataFile { fragment: Ref::Local(token), file, fields, data_change }),
     ]
 }
