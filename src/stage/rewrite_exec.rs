@@ -206,6 +206,7 @@ async fn rewrite(spec: Arc<RewriteSpec>, group: RewriteGroup, mut input: Sendabl
         sources: group.sources.iter().map(|(id, _)| Ref::Committed(*id)).collect(),
         targets: tokens.clone().map(Ref::Local).collect(),
         map: location,
+        order: None,
     };
     let mut actions: Vec<Action> = tokens.zip(fragments).flat_map(|(token, fragment)| add(token, fragment, false)).collect();
     actions.push(Action::ChangeOfAddress(change));

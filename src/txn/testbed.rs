@@ -409,6 +409,11 @@ impl Draft {
 
     /// OPTIMIZE of groups of fragments; `cuts` says after how many rows of a group a new target begins.
     pub fn optimize(&mut self, groups: &[(Vec<FragmentRef>, Vec<usize>)], removals_first: bool) {
+        self.rewrite(groups, removals_first, None);
+    }
+
+    /// OPTIMIZE that gives the rows of each group an order of which `shuffle` is the seed, if it is given.
+    pub fn rewrite(&mut self, groups: &[(Vec<FragmentRef>, Vec<usize>)], removals_first: bool, shuffle: Option<u8>) {
         let mut actions = Vec::new();
         let mut counts = RowCounts::default();
         let mut statement = String::from("OPTIMIZE");
@@ -419,7 +424,20 @@ impl Draft {
                     self.seen.remove(self.seen.iter().position(|seen| seen.fragment == *source).expect("a fragment that is seen"))
                 })
                 .collect();
-            let rows: Vec<Row> = taken.iter().flat_map(|seen| seen.live().map(|(_, row)| row).collect::<Vec<_>>()).collect();
+            let mut survivors: Vec<(usize, Row)> = Vec::new();
+            for (number, seen) in taken.iter().enumerate() {
+                survivors.extend(seen.live().map(|(_, row)| (number, row)));
+            }
+            // A row's place before and after.
+            let mut order: Vec<usize> = (0..survivors.len()).collect();
+            if let Some(seed) = shuffle {
+                order.sort_by_key(|at| (survivors[*at].1.0.wrapping_mul(2_654_435_761) >> (seed % 29), *at));
+            }
+            let rows: Vec<Row> = order.iter().map(|at| survivors[*at].1).collect();
+            let mut positions: Vec<Vec<u32>> = vec![vec![]; taken.len()];
+            for (at, (number, _)) in survivors.iter().enumerate() {
+                positions[*number].push(order.iter().position(|from| *from == at).expect("every row is somewhere") as u32);
+            }
             let sizes = taken.iter().map(|seen| MapSource { physical_rows: seen.rows.len() as u32, absent: seen.dead.clone() });
             let removals =
                 sources.iter().map(|fragment| Action::RemoveFragment(RemoveFragment { fragment: *fragment, data_change: false }));
@@ -437,9 +455,13 @@ impl Draft {
             }
             counts.moved += rows.len() as u64;
             statement += &format!(" {sources:?} to {targets:?} of {target_rows:?}");
-            let map = AddressMap::in_order(sizes.collect(), target_rows).expect("a map that adds up");
+            let map = match shuffle {
+                Some(_) => AddressMap::permuted(sizes.collect(), target_rows, &positions),
+                None => AddressMap::in_order(sizes.collect(), target_rows),
+            };
+            let map = map.expect("a map that adds up");
             let location = MapLocation::Inline(wire::encode(&map));
-            actions.push(Action::ChangeOfAddress(ChangeOfAddress { sources: sources.clone(), targets, map: location }));
+            actions.push(Action::ChangeOfAddress(ChangeOfAddress { sources: sources.clone(), targets, map: location, order: None }));
             actions.append(&mut after);
             self.maps.push(Arc::new(map));
         }
