@@ -33,7 +33,7 @@ pub fn describe(action: &Action, of: &CommittedTransaction) -> Description {
     let described = Description { data_change: true, ..Description::default() };
     match action {
         Action::AddFragment(add) => Description {
-            fragment: fragment(FragmentRef::Local(add.token)),
+            fragment: fragment(add.id),
             rows: Some(u64::from(add.physical_rows)),
             data_change: add.data_change,
             ..described
@@ -58,9 +58,10 @@ pub fn describe(action: &Action, of: &CommittedTransaction) -> Description {
         Action::ChangeOfAddress(change) => Description {
             data_change: false,
             detail: format!(
-                "fragments {} to {}; map {}",
+                "fragments {} to {}{}; map {}",
                 list(change.sources.iter().filter_map(|source| fragment(*source))),
                 list(change.targets.iter().filter_map(|target| fragment(*target))),
+                change.order.as_ref().map_or(String::new(), |order| format!(", ordered by {order}")),
                 match &change.map {
                     MapLocation::Inline(bytes) => format!("of {} bytes", bytes.len()),
                     MapLocation::Object { path, size_bytes, .. } => format!("{path}, {size_bytes} bytes"),
