@@ -6,6 +6,7 @@
 //! Always holds: addresses ascend in the order of the group and none is one that was deleted; as many rows are written as
 //! the group has. Anything else is an error: a map that guesses would bring deleted rows back.
 
+use super::intent;
 use super::parts;
 use super::stop::Stop;
 use super::write_exec::{add, column};
@@ -31,7 +32,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder,
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
 /// Maps of at most this many bytes stay in the transaction.
@@ -89,9 +90,13 @@ impl RewriteExec {
 }
 
 impl DisplayAs for RewriteExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let fragments: usize = self.spec.groups.iter().map(|group| group.sources.len()).sum();
-        write!(f, "RewriteExec: table={}, groups={}, fragments={fragments}", self.spec.table, self.spec.groups.len())
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let sources = || self.spec.groups.iter().flat_map(|group| &group.sources).map(|(id, _)| *id);
+        write!(f, "RewriteExec: table={}, groups={}, fragments={}", self.spec.table, self.spec.groups.len(), sources().count())?;
+        match format {
+            DisplayFormatType::Verbose => intent::of_rewrite(sources(), &self.spec.schema).fmt(f),
+            DisplayFormatType::Default | DisplayFormatType::TreeRender => Ok(()),
+        }
     }
 }
 
@@ -201,6 +206,7 @@ async fn rewrite(spec: Arc<RewriteSpec>, group: RewriteGroup, mut input: Sendabl
         sources: group.sources.iter().map(|(id, _)| Ref::Committed(*id)).collect(),
         targets: tokens.clone().map(Ref::Local).collect(),
         map: location,
+        order: None,
     };
     let mut actions: Vec<Action> = tokens.zip(fragments).flat_map(|(token, fragment)| add(token, fragment, false)).collect();
     actions.push(Action::ChangeOfAddress(change));

@@ -261,7 +261,7 @@ impl World {
                 let live = draft.seen.iter().filter(|seen| seen.live().next().is_some()).map(|seen| seen.fragment);
                 let sources: Vec<_> = live.take(if kind == Kind::Compact { usize::MAX } else { 1 }).collect();
                 if !sources.is_empty() {
-                    draft.optimize(&[(sources, vec![])], who % 2 == 0);
+                    draft.rewrite(&[(sources, vec![])], who % 2 == 0, (who == 2).then_some(1));
                 }
             }
             Kind::Restore => draft.restore(&FIRST_ROWS),
