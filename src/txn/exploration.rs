@@ -254,7 +254,9 @@ impl World {
         let mut draft = bed.draft();
         draft.transaction.id = super::composite::TransactionId(100 + who as u128);
         match kind {
-            Kind::Insert => draft.insert(&[(10 + who as u32, 0)]),
+            Kind::Insert => {
+                draft.insert(&[(10 + who as u32, 0)]);
+            }
             Kind::Delete => draft.delete(&[1, 2]),
             Kind::Update => draft.update(&[1, 3], delta(who)),
             Kind::Compact | Kind::CompactFirst => {

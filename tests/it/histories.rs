@@ -12,6 +12,8 @@
 //!
 //! `AMEND_HISTORIES=200 AMEND_HISTORY_TRANSACTIONS=200` says how many and how long; `AMEND_HISTORY_SEED=17` runs one.
 
+#[cfg(feature = "faulty-builds")]
+mod broken;
 pub mod checker;
 pub mod graph;
 pub mod history;
@@ -26,7 +28,7 @@ use std::time::Instant;
 use workload::{Isolation, Met, Observed, Spec};
 
 /// Histories of all tests together, and transactions of each.
-const HISTORIES: u64 = 40;
+const HISTORIES: u64 = 60;
 const TRANSACTIONS: u64 = 60;
 /// The tests share the histories.
 const TESTS: u64 = 2;
@@ -61,6 +63,9 @@ pub fn judge(history: &History) -> Result<Verdict, String> {
 pub fn wrong_with(observed: &Observed, isolation: Isolation) -> Result<Verdict, String> {
     if !observed.complaints.is_empty() {
         return Err(observed.complaints.join("\n"));
+    }
+    if let Some(lost) = checker::lost_writes(&observed.history).first() {
+        return Err(format!("lost write: {lost}"));
     }
     let verdict = judge(&observed.history)?;
     let promised = match isolation {

@@ -101,6 +101,27 @@ pub fn check(history: &History) -> Verdict {
     checking.verdict
 }
 
+/// Writes of committed transactions that the last read of all, which reads every key, does not show.
+pub fn lost_writes(history: &History) -> Vec<String> {
+    let Some(last) = history.transactions.iter().max_by_key(|t| t.ended) else { return vec![] };
+    let mut lost = Vec::new();
+    for op in &last.ops {
+        let Op::Read { key, found } = op else { continue };
+        let committed = history.transactions.iter().filter(|t| t.outcome == Outcome::Committed);
+        let written = committed.filter_map(|t| Some((t.position, last_writes(t).remove(key)?, t)));
+        let missing = match history.workload {
+            Workload::ListAppend => written.filter(|(_, value, _)| !found.contains(value)).collect::<Vec<_>>(),
+            Workload::Register => {
+                written.max_by_key(|(position, ..)| *position).filter(|(_, value, _)| !found.contains(value)).into_iter().collect()
+            }
+        };
+        lost.extend(
+            missing.into_iter().map(|(_, value, t)| format!("{} wrote {value} to key {key}; at the end there is {found:?}", name(t))),
+        );
+    }
+    lost
+}
+
 fn writes(transaction: &Transaction) -> impl Iterator<Item = (i64, i64)> {
     transaction.ops.iter().filter_map(|op| if let Op::Write { key, value } = op { Some((*key, *value)) } else { None })
 }

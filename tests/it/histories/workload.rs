@@ -13,6 +13,8 @@
 use super::history::{History, Op, Outcome, Transaction, Workload};
 use super::restless::Restless;
 use crate::support::{lake_in, session_of};
+use amend::manifest::apply::apply;
+use amend::manifest::snapshot::Snapshot;
 use amend::{Error, ErrorKind, Lake, Outcome as Answer, Session};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
@@ -28,6 +30,15 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
     Snapshot,
+}
+
+impl Isolation {
+    /// What a session says to get it, if it has to say something.
+    fn setting(self) -> Option<&'static str> {
+        match self {
+            Isolation::Snapshot => None,
+        }
+    }
 }
 
 /// A run.
@@ -125,8 +136,10 @@ pub async fn run(spec: Spec) -> Observed {
     // The last word: everything, read by one who came when all were gone.
     let all: Vec<i64> = (0..spec.keys).collect();
     let mut last = world.begin(spec.clients);
-    last.read(&world, &session, &all).await.unwrap();
-    world.end(last, Outcome::Committed, true);
+    match last.read(&world, &session, &all).await {
+        Ok(()) => world.end(last, Outcome::Committed, true),
+        Err(error) => world.complain(format!("at the end: {error}")),
+    }
     let complaints = world.settle(&calm).await;
     let history = History { workload: spec.workload, transactions: world.take_transactions() };
     let mut met = *world.met.lock().unwrap();
@@ -166,6 +179,9 @@ async fn compact(world: Arc<World>, lake: Lake) {
 async fn client(world: Arc<World>, lake: Lake, who: usize) {
     let session = session_of(&lake, 1 + who % 2).await;
     session.execute("SET amend.max_statement_attempts = 1000").await.unwrap();
+    if let Some(setting) = world.spec.isolation.setting() {
+        session.execute(setting).await.unwrap();
+    }
     session.execute(&format!("SET amend.rows_per_fragment = {}", 1 + who % 3)).await.unwrap();
     let mut random = StdRng::seed_from_u64(world.spec.seed * 100 + who as u64);
     while world.numbers.load(Ordering::Acquire) < world.spec.transactions {
@@ -325,8 +341,22 @@ impl World {
     async fn settle(&self, lake: &Lake) -> Vec<String> {
         let log = lake.table("t").await.unwrap();
         let mut places: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        let mut complaints = std::mem::take(&mut *self.complaints.lock().unwrap());
+        let mut replayed: Option<Snapshot> = None;
         for number in 1..=log.newest_number().await.unwrap() {
-            for (at, committed) in log.read(number).await.unwrap().transactions.iter().enumerate() {
+            let version = log.read(number).await.unwrap();
+            let mut before = replayed.take().unwrap_or_else(|| Snapshot::empty(version.snapshot.table_id));
+            for committed in &version.transactions {
+                match apply(&before, &committed.transaction, number) {
+                    Ok((after, _)) => before = after,
+                    Err(error) => complaints.push(format!("version {number} cannot be made again: {error}")),
+                }
+            }
+            if !alike(&before, &version.snapshot) {
+                complaints.push(format!("version {number} is not what its transactions make of the version before"));
+            }
+            replayed = Some(version.snapshot.clone());
+            for (at, committed) in version.transactions.iter().enumerate() {
                 let first = committed.transaction.steps.first().map_or("", |step| step.statement.as_str());
                 let tag = first.split_once("/* transaction ").and_then(|(_, rest)| rest.split_once(" */"));
                 if let Some((tag, _)) = tag {
@@ -334,7 +364,6 @@ impl World {
                 }
             }
         }
-        let mut complaints = std::mem::take(&mut *self.complaints.lock().unwrap());
         for Ended { number, transaction, told } in &mut *self.ended.lock().unwrap() {
             let places = places.remove(number).unwrap_or_default();
             let writes = transaction.ops.iter().any(|op| matches!(op, Op::Write { .. }));
@@ -356,4 +385,10 @@ impl World {
     fn take_transactions(&self) -> Vec<Transaction> {
         std::mem::take(&mut *self.ended.lock().unwrap()).into_iter().map(|ended| ended.transaction).collect()
     }
+}
+
+/// The same table, however its fragments are paged.
+fn alike(one: &Snapshot, other: &Snapshot) -> bool {
+    let rest = |of: &Snapshot| (of.version, of.table_id, of.schema.clone(), of.counters, of.config.clone(), of.bases.clone());
+    rest(one) == rest(other) && one.fragments.iter().eq(other.fragments.iter())
 }
