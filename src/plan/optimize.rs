@@ -109,6 +109,7 @@ pub async fn plan(
         statement,
         again: Some(Arc::new(again)),
         max_attempts: options.max_statement_attempts.max(1),
+        returned: None,
         stop,
     };
     let rewritten = Arc::new(RewriteExec::new(plan::plan(request, state)?, Arc::new(rewrite)));

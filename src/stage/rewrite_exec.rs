@@ -144,7 +144,7 @@ impl ExecutionPlan for RewriteExec {
                 let rows = spec.stop.watch(input.execute(number, context)?);
                 let step = rewrite(spec, group, rows).await?;
                 rows_moved.add(step.counts.moved as usize);
-                Ok(parts::to_batch(&step)?)
+                Ok(parts::to_batch(&step, &parts::PART_SCHEMA)?)
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(parts::PART_SCHEMA.clone(), stream.boxed())))
