@@ -33,7 +33,7 @@ pub fn describe(action: &Action, of: &CommittedTransaction) -> Description {
     let described = Description { data_change: true, ..Description::default() };
     match action {
         Action::AddFragment(add) => Description {
-            fragment: fragment(FragmentRef::Local(add.token)),
+            fragment: fragment(add.id),
             rows: Some(u64::from(add.physical_rows)),
             data_change: add.data_change,
             ..described
