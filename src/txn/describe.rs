@@ -32,12 +32,9 @@ pub fn describe(action: &Action, of: &CommittedTransaction) -> Description {
     let fields = |fields: &[FieldRef]| fields.iter().filter_map(|field| minted.field(*field)).collect::<Vec<_>>();
     let described = Description { data_change: true, ..Description::default() };
     match action {
-        Action::AddFragment(add) => Description {
-            fragment: fragment(add.id),
-            rows: Some(u64::from(add.physical_rows)),
-            data_change: add.data_change,
-            ..described
-        },
+        Action::AddFragment(add) => {
+            Description { fragment: fragment(add.id), rows: Some(u64::from(add.physical_rows)), data_change: add.data_change, ..described }
+        }
         Action::AddDataFile(add) => Description {
             fragment: fragment(add.fragment),
             fields: fields(&add.fields),

@@ -24,6 +24,7 @@ pub mod compare;
 pub mod composite;
 pub mod describe;
 pub mod footprint;
+pub mod normalise;
 pub mod rebase;
 pub mod refs;
 pub mod wire;

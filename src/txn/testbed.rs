@@ -10,6 +10,7 @@ use super::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress,
 use super::address_map::{AddressMap, MapSource, wire};
 use super::compare::{Comparison, Maps, compare};
 use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
+use super::normalise::vanish;
 use super::rebase::{Collision, Rebase, Rebased, settle, vectors_needed};
 use super::refs::{FieldRef, FragmentRef, Ref, Token};
 use crate::manifest::apply::apply;
@@ -340,6 +341,14 @@ impl Draft {
     /// Adds a step of any actions.
     pub fn step(&mut self, operation: &str, statement: String, actions: Vec<Action>, counts: RowCounts) {
         self.transaction.steps.push(Step { operation: operation.into(), statement, actions, counts });
+    }
+
+    /// Without the fragments that came and went in it.
+    pub fn normalised_if(mut self, really: bool) -> Draft {
+        if really {
+            (self.transaction, self.maps) = vanish(self.transaction, self.maps);
+        }
+        self
     }
 
     /// The next token for a field.
