@@ -11,6 +11,7 @@
 
 pub mod commit_exec;
 pub mod engine_error;
+mod intent;
 pub mod marks;
 pub mod parts;
 mod places;

@@ -56,8 +56,10 @@ pub fn merge(mut parts: Vec<Step>, operation: &'static str, statement: String, t
         for action in part.actions {
             match action {
                 Action::AddFragment(mut add) => {
-                    add.token = Token(add.token.0 + first);
-                    last = last.max(add.token.0 + 1);
+                    add.id = renumber(add.id);
+                    if let Ref::Local(token) = add.id {
+                        last = last.max(token.0 + 1);
+                    }
                     step.actions.push(Action::AddFragment(add));
                 }
                 Action::AddDataFile(mut add) => {

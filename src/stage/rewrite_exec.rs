@@ -6,6 +6,7 @@
 //! Always holds: addresses ascend in the order of the group, unless the rows were sorted; none is one that was deleted; as
 //! many rows are written as the group has. Anything else is an error: a map that guesses would bring deleted rows back.
 
+use super::intent;
 use super::parts;
 pub use super::places::MAX_SORTED_ROWS;
 use super::places::Places;
@@ -33,7 +34,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder,
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
 /// Maps of at most this many bytes stay in the transaction.
@@ -93,10 +94,14 @@ impl RewriteExec {
 }
 
 impl DisplayAs for RewriteExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let fragments: usize = self.spec.groups.iter().map(|group| group.sources.len()).sum();
-        write!(f, "RewriteExec: table={}, groups={}, fragments={fragments}", self.spec.table, self.spec.groups.len())?;
-        self.spec.order.iter().try_for_each(|order| write!(f, ", order=[{order}]"))
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let sources = || self.spec.groups.iter().flat_map(|group| &group.sources).map(|(id, _)| *id);
+        write!(f, "RewriteExec: table={}, groups={}, fragments={}", self.spec.table, self.spec.groups.len(), sources().count())?;
+        self.spec.order.iter().try_for_each(|order| write!(f, ", order=[{order}]"))?;
+        match format {
+            DisplayFormatType::Verbose => intent::of_rewrite(sources(), &self.spec.schema).fmt(f),
+            DisplayFormatType::Default | DisplayFormatType::TreeRender => Ok(()),
+        }
     }
 }
 

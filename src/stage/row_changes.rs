@@ -40,6 +40,14 @@ impl RowChanges {
         }
     }
 
+    /// Whether rows that are there go or get new values.
+    pub fn marks_rows(self) -> bool {
+        match self {
+            RowChanges::Insert => false,
+            RowChanges::Delete | RowChanges::Update | RowChanges::Merge => true,
+        }
+    }
+
     /// How many of the columns that reach the writer are the table's own, given how many the table has.
     pub fn row_columns(self, table_columns: usize) -> usize {
         match self {

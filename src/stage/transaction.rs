@@ -105,7 +105,7 @@ impl Target {
         };
         for action in &mut step.actions {
             match action {
-                Action::AddFragment(add) => add.token = Token(add.token.0 + next_fragment),
+                Action::AddFragment(add) => fragment(&mut add.id),
                 Action::AddDataFile(add) => {
                     fragment(&mut add.fragment);
                     add.fields.iter_mut().for_each(field);

@@ -5,6 +5,7 @@
 //! Always holds: rows stream through, what is held is one row group and bitmaps of addresses; on an error the files
 //! of this partition are removed.
 
+use super::intent;
 use super::marks::Marks;
 use super::parts;
 use super::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, RowChanges};
@@ -29,7 +30,7 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricB
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::StreamExt;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
 /// Where and what a statement writes.
@@ -74,8 +75,12 @@ impl WriteExec {
 }
 
 impl DisplayAs for WriteExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "WriteExec: table={}, rows={}", self.spec.table, self.spec.changes.operation())
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "WriteExec: table={}, rows={}", self.spec.table, self.spec.changes.operation())?;
+        match format {
+            DisplayFormatType::Verbose => intent::of_rows(&self.input, self.spec.changes, &self.spec.schema).fmt(f),
+            DisplayFormatType::Default | DisplayFormatType::TreeRender => Ok(()),
+        }
     }
 }
 
@@ -267,7 +272,7 @@ pub(super) fn add(token: Token, fragment: NewFragment, data_change: bool) -> [Ac
     let mut file = fragment.file;
     let fields = file.columns.iter_mut().filter_map(|column| column.field.take().map(Ref::Committed)).collect();
     [
-        Action::AddFragment(AddFragment { token, physical_rows: fragment.physical_rows, data_change }),
+        Action::AddFragment(AddFragment { id: Ref::Local(token), physical_rows: fragment.physical_rows, data_change }),
         Action::AddDataFile(AddDataFile { fragment: Ref::Local(token), file, fields, data_change }),
     ]
 }

@@ -23,7 +23,12 @@ pub enum Command {
     /// OPTIMIZE.
     Optimize(Optimize),
     /// EXPLAIN OPTIMIZE.
-    ExplainOptimize(Optimize),
+    ExplainOptimize {
+        /// The OPTIMIZE.
+        optimize: Optimize,
+        /// Whether VERBOSE was said.
+        verbose: bool,
+    },
     /// DESCRIBE HISTORY of a table.
     History(String),
     /// ALTER TABLE .. UNSET TBLPROPERTIES.
@@ -44,7 +49,7 @@ impl Command {
             Command::Begin
             | Command::Commit
             | Command::Rollback
-            | Command::ExplainOptimize(_)
+            | Command::ExplainOptimize { .. }
             | Command::History(_)
             | Command::UnsetProperties(_) => false,
         }
@@ -101,13 +106,13 @@ pub struct UnsetProperties {
 /// Parses one statement.
 pub fn parse(sql: &str) -> Result<Command> {
     let mut parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build()?;
-    let command = match words(&parser, 2).as_slice() {
+    let command = match words(&parser, 3).as_slice() {
         ["BEGIN", ..] => {
             parser.parser.next_token();
             optional(&mut parser, &["TRANSACTION", "WORK"]);
             Command::Begin
         }
-        ["START", "TRANSACTION"] => {
+        ["START", "TRANSACTION", ..] => {
             skip(&mut parser, 2);
             Command::Begin
         }
@@ -126,11 +131,15 @@ pub fn parse(sql: &str) -> Result<Command> {
         }
         ["SAVEPOINT" | "RELEASE", ..] => return Err(Error::unsupported("SAVEPOINT", None)),
         ["OPTIMIZE", ..] => Command::Optimize(optimize(&mut parser)?),
-        ["EXPLAIN", "OPTIMIZE"] => {
-            parser.parser.next_token();
-            Command::ExplainOptimize(optimize(&mut parser)?)
+        ["EXPLAIN", "OPTIMIZE", ..] => {
+            skip(&mut parser, 1);
+            Command::ExplainOptimize { optimize: optimize(&mut parser)?, verbose: false }
         }
-        ["DESCRIBE" | "DESC", "HISTORY"] => {
+        ["EXPLAIN", "VERBOSE", "OPTIMIZE"] => {
+            skip(&mut parser, 2);
+            Command::ExplainOptimize { optimize: optimize(&mut parser)?, verbose: true }
+        }
+        ["DESCRIBE" | "DESC", "HISTORY", ..] => {
             skip(&mut parser, 2);
             // A table may be called history.
             if at_end(&parser) {
@@ -138,7 +147,7 @@ pub fn parse(sql: &str) -> Result<Command> {
             }
             Command::History(table_name(&mut parser)?)
         }
-        ["ALTER", "TABLE"] => match unset_properties(&mut parser)? {
+        ["ALTER", "TABLE", ..] => match unset_properties(&mut parser)? {
             Some(unset) => Command::UnsetProperties(unset),
             None => return Ok(Command::Sql(Box::new(single(sql)?))),
         },
@@ -252,7 +261,7 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 34] = [
+    const KNOWN: [&str; 35] = [
         "ISOLATION",
         "READ",
         "NOT",
@@ -275,6 +284,7 @@ fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
         "RELEASE",
         "OPTIMIZE",
         "EXPLAIN",
+        "VERBOSE",
         "DESCRIBE",
         "DESC",
         "HISTORY",

@@ -4,6 +4,7 @@
 //! leaves only ROLLBACK.
 
 use super::alter::Alteration;
+use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows};
 use super::parse::{self, Command, Optimize, plain_name};
@@ -108,7 +109,7 @@ impl Session {
 
     async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
         let sql = sql.trim().trim_end_matches(';').trim_end();
-        let command = parse::parse(&time_travel::rewrite(sql)?)?;
+        let command = parse::parse(&stars::spell(&time_travel::rewrite(sql)?))?;
         if staging && !command.changes_rows() {
             return Err(Error::invalid("only OPTIMIZE, INSERT, UPDATE, DELETE, MERGE and TRUNCATE can be staged"));
         }
@@ -140,9 +141,9 @@ impl Session {
                 let plan = self.optimize(optimize, sql).await?;
                 self.changing(plan).await
             }
-            Command::ExplainOptimize(optimize) => {
+            Command::ExplainOptimize { optimize, verbose } => {
                 let plan = self.optimize(optimize, sql).await?;
-                explained(&displayable(plan.as_ref()).indent(false).to_string())
+                explained(&displayable(plan.as_ref()).indent(*verbose).to_string())
             }
             Command::History(table) => {
                 let rows = functions::history(self.lake.table(table).await?.as_ref()).await?;

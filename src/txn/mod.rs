@@ -19,6 +19,7 @@
 pub mod action;
 pub mod address_map;
 pub mod composite;
+pub mod describe;
 pub mod footprint;
 pub mod rebase;
 pub mod refs;

@@ -65,6 +65,8 @@ pub struct Draft {
     files: BTreeMap<String, Vec<Row>>,
     fragment_tokens: u32,
     field_tokens: u32,
+    /// Reserved ids that the next fragments take, the last one first.
+    pub reserved: Vec<FragmentId>,
 }
 
 /// A draft on its way to the newest version.
@@ -172,6 +174,7 @@ impl Testbed {
             files: BTreeMap::new(),
             fragment_tokens: 0,
             field_tokens: 0,
+            reserved: vec![],
         }
     }
 
@@ -225,9 +228,10 @@ impl Testbed {
                     panic!("{reason}: {transaction:#?}");
                 }
                 snapshot = after;
-                for (token, id) in &minted.fragments {
-                    let rows = candidate.draft.files[&path(&candidate.draft.transaction, *token)].clone();
-                    assert!(self.fragment_rows.insert(*id, rows).is_none(), "fragment id {id} is used again");
+                for add in transaction.actions().filter_map(Action::added_fragment) {
+                    let id = minted.fragment(add.id).expect("an id");
+                    let rows = candidate.draft.files[&path(&candidate.draft.transaction, add.id)].clone();
+                    assert!(self.fragment_rows.insert(id, rows).is_none(), "fragment id {id} is used again");
                 }
                 self.files.append(&mut candidate.draft.files);
                 let facts = CommitFacts {
@@ -285,8 +289,12 @@ fn settled(rebase: &Rebase, newest: &Snapshot) -> Result<(Rebased, Transaction),
     Ok((rebased, transaction))
 }
 
-fn path(transaction: &Transaction, token: Token) -> String {
-    format!("data/{}-{}.parquet", transaction.id.0, token.0)
+fn path(transaction: &Transaction, fragment: FragmentRef) -> String {
+    let own = match fragment {
+        Ref::Local(token) => token.0.to_string(),
+        Ref::Committed(id) => format!("at-{id}"),
+    };
+    format!("data/{}-{own}.parquet", transaction.id.0)
 }
 
 /// The live rows of fragments, sorted.
@@ -317,12 +325,16 @@ impl Draft {
 
     /// Actions that add a fragment of these rows, which the draft sees from now on.
     pub fn add_rows(&mut self, rows: &[Row], data_change: bool, actions: &mut Vec<Action>) -> FragmentRef {
-        let token = Token(self.fragment_tokens);
-        self.fragment_tokens += 1;
-        let fragment = Ref::Local(token);
-        let path = path(&self.transaction, token);
+        let fragment = match self.reserved.pop() {
+            Some(id) => Ref::Committed(id),
+            None => {
+                self.fragment_tokens += 1;
+                Ref::Local(Token(self.fragment_tokens - 1))
+            }
+        };
+        let path = path(&self.transaction, fragment);
         let fields: Vec<FieldRef> = vec![Ref::Committed(KEY), Ref::Committed(VALUE)];
-        actions.push(Action::AddFragment(AddFragment { token, physical_rows: rows.len() as u32, data_change }));
+        actions.push(Action::AddFragment(AddFragment { id: fragment, physical_rows: rows.len() as u32, data_change }));
         let file = data_file(&path, rows.len() as u32, 2);
         actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }));
         self.files.insert(path, rows.to_vec());

@@ -45,8 +45,8 @@ pub(crate) enum ActionKind {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AddFragment {
-    #[prost(uint32, tag = "1")]
-    pub token: u32,
+    #[prost(message, optional, tag = "1")]
+    pub id: Option<FragmentRef>,
     #[prost(uint32, tag = "2")]
     pub physical_rows: u32,
     #[prost(bool, tag = "3")]

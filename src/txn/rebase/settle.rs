@@ -17,8 +17,9 @@ pub type VectorsNeeded = BTreeSet<FragmentId>;
 
 /// The fragments whose present vectors are needed.
 pub fn vectors_needed(rebased: &Rebased) -> VectorsNeeded {
+    let added = rebased.transaction.claimed_fragments();
     let deletions = rebased.transaction.actions().filter_map(Action::deletion).filter(|set| !set.added.is_empty());
-    deletions.filter_map(|set| set.fragment.committed()).collect()
+    deletions.filter_map(|set| set.fragment.committed()).filter(|id| !added.contains(id)).collect()
 }
 
 /// The transaction with its vectors. `present` holds the vectors that [`vectors_needed`] asked for; a fragment that is
@@ -40,7 +41,7 @@ pub fn settle(rebased: Rebased, present: BTreeMap<FragmentId, RoaringBitmap>) ->
                     }
                 }
                 Action::AddFragment(add) => {
-                    added.insert(Ref::Local(add.token));
+                    added.insert(add.id);
                 }
                 Action::AddDataFile(_)
                 | Action::RemoveFragment(_)
