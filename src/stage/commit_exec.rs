@@ -4,7 +4,8 @@
 //!   parts ──> one step ──┬── the session only stages     -> kept for it
 //!                        ├── a transaction is open       -> appended to it
 //!                        └── else: commit ──> landed
-//!                               └── collided: plan the statement again on the newest version, and run it again
+//!                               └── collided, or a rewrite of which others were first everywhere:
+//!                                     plan the statement again on the newest version, and run it again
 //! ```
 //!
 //! Always holds: nothing happens before the plan is executed, so EXPLAIN changes nothing; what was staged for a run that
@@ -158,10 +159,12 @@ async fn collect_parts(
     Ok((merged?, rows.map(Returned::into_batches).unwrap_or_default()))
 }
 
-/// One run of a statement: what it changed, or the collision that makes it run again.
+/// One run of a statement: what it changed, or what makes it run again.
 enum Run {
     Done(Done, Vec<RecordBatch>),
     Collided(Error),
+    /// Others rewrote all that it rewrote.
+    GivenUp(Done),
 }
 
 async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, context: Arc<TaskContext>) -> Result<Run> {
@@ -198,7 +201,10 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
         return Ok(done(counts, None, CommitFacts::default()));
     }
     match commit::publish(&spec.log, &staged, reran).await {
-        Ok(Committed { version, counts, facts, .. }) => Ok(done(counts.first().copied().unwrap_or_default(), version, facts)),
+        Ok(Committed { version, counts, facts, .. }) => match done(counts.first().copied().unwrap_or_default(), version, facts) {
+            Run::Done(done) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
+            done => Ok(done),
+        },
         Err(error @ Error::Conflict(_)) => Ok(Run::Collided(error)),
         Err(error) => Err(error),
     }
@@ -223,16 +229,19 @@ pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Stag
 async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<(Done, Vec<RecordBatch>)> {
     let (mut input, mut spec, mut reran) = (input, spec, 0u32);
     loop {
-        let collision = match run_once(input, &spec, reran, context.clone()).await? {
-            Run::Done(mut done, rows) => {
-                done.facts.reran = reran;
-                return Ok((done, rows));
-            }
-            Run::Collided(error) => error,
+        let told = |mut done: Done, rows| {
+            done.facts.reran = reran;
+            (done, rows)
+        };
+        let outcome = match run_once(input, &spec, reran, context.clone()).await? {
+            Run::Done(done, rows) => return Ok(told(done, rows)),
+            Run::Collided(error) => Err(error),
+            Run::GivenUp(done) => Ok(told(done, vec![])),
         };
         reran += 1;
-        let Some(again) = spec.again.clone().filter(|_| reran < spec.max_attempts) else { return Err(collision) };
-        tracing::debug!(table = spec.log.table(), reran, %collision, "running a statement again");
+        let Some(again) = spec.again.clone().filter(|_| reran < spec.max_attempts) else { return outcome };
+        let collision = outcome.err().map_or("others rewrote all of its fragments".to_owned(), |error| error.to_string());
+        tracing::debug!(table = spec.log.table(), reran, collision, "running a statement again");
         tokio::time::sleep(env::jitter((Duration::from_millis(2) * 2u32.saturating_pow(reran.min(8))).min(MAX_PAUSE))).await;
         let plan = again.plan_again().await?;
         (input, spec) = taken_apart(&plan)?.ok_or_else(|| Error::internal("a statement planned again commits nothing"))?;

@@ -3,6 +3,8 @@
 //! A writer answers with one row of one binary column: its actions and counts, in the wire form of a step. So a part
 //! crosses threads and processes alike, and only the last node of a plan needs to see all of them.
 //!
+//! Rewrites come in the order of what they rewrote, whichever was ready first, so that fragments get their ids in it.
+//!
 //! Always holds: a row that two writers met, where one of them replaced it, is an error; fragments get tokens that are
 //! unique in the step.
 
@@ -62,10 +64,11 @@ pub fn from_batch(batch: &RecordBatch, returned: Option<&SchemaRef>) -> Result<(
 }
 
 /// The one step of all parts of a statement.
-pub fn merge(parts: Vec<Step>, operation: &'static str, statement: String, table: &str) -> Result<Step> {
+pub fn merge(mut parts: Vec<Step>, operation: &'static str, statement: String, table: &str) -> Result<Step> {
     let mut step = Step { operation: operation.to_owned(), statement, ..Step::default() };
     let mut deletions: BTreeMap<FragmentId, SetDeletionFile> = BTreeMap::new();
     let mut next = 0;
+    parts.sort_by_key(|part| part.actions.iter().find_map(Action::change_of_address).and_then(|change| change.sources.first().copied()));
     for part in parts {
         let (first, mut last) = (next, next);
         let renumber = |fragment: FragmentRef| match fragment {

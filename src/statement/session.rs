@@ -261,7 +261,7 @@ impl Session {
     async fn optimize(&self, optimize: &Optimize, sql: &str) -> Result<Arc<dyn ExecutionPlan>> {
         let log = self.lake.table(&optimize.table).await?;
         let base = self.scope.view(&log).await?;
-        optimize::plan(&self.ctx.state(), &log, base, optimize.full, sql.to_owned()).await
+        optimize::plan(&self.ctx.state(), &log, base, &optimize.wanted, sql.to_owned()).await
     }
 
     async fn alter(&self, state: &SessionState, alteration: Alteration<'_>, sql: &str) -> Result<Outcome> {
