@@ -15,10 +15,12 @@
 //! Always holds: no step guesses. A row that both changed, where either gave it a new version, is a [`Collision`]; so
 //! is whatever does not add up.
 
+mod carry;
 mod finish;
 mod rows;
 mod settle;
 
+pub use carry::Carry;
 pub use finish::Rebased;
 pub use settle::{VectorsNeeded, settle, vectors_needed};
 
@@ -96,6 +98,8 @@ pub struct Rebase {
     already_deleted: Vec<u64>,
     rows_carried: u64,
     merged: BTreeSet<FragmentId>,
+    /// Fragments that we remove or whose columns we change, and of which others deleted rows.
+    thinned: BTreeSet<FragmentId>,
     versions: u64,
 }
 
@@ -115,6 +119,7 @@ impl Rebase {
             foreign: BTreeMap::new(),
             rows_carried: 0,
             merged: BTreeSet::new(),
+            thinned: BTreeSet::new(),
             versions: 0,
             ours,
         };
@@ -308,6 +313,7 @@ impl Rebase {
         if (self.removals.contains(&id) || self.columns.contains(&id)) && !theirs.replaced.is_empty() {
             return Err(rows_of(id, &theirs.replaced));
         }
+        self.thin(id);
         self.deleted_before_our_move(id, theirs)
     }
 
@@ -319,11 +325,18 @@ impl Rebase {
             }
             count(&mut self.already_deleted, step, ours.added.len());
         }
+        self.thin(id);
         let Some((group, number)) = self.moves(id) else { return Ok(()) };
         let rows = self.groups.get(group).and_then(|group| group.map.sources().get(number)).map_or(0, |source| source.physical_rows);
         let mut all = RoaringBitmap::new();
         all.insert_range(0..rows);
         self.deleted_before_our_move(id, &DeletedRows::plain(all))
+    }
+
+    fn thin(&mut self, id: FragmentId) {
+        if self.removals.contains(&id) || self.columns.contains(&id) {
+            self.thinned.insert(id);
+        }
     }
 
     /// They deleted rows that we move, if we move the fragment.

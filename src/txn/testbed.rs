@@ -10,7 +10,9 @@ use super::action::{
     Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, ConfigUpdate, MapLocation, RemoveFragment, SetDeletionFile,
 };
 use super::address_map::{AddressMap, MapSource, wire};
+use super::compare::{Comparison, Maps, compare};
 use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
+use super::normalise::vanish;
 use super::rebase::{Collision, Rebase, Rebased, settle, vectors_needed};
 use super::refs::{FieldRef, FragmentRef, Ref, Token};
 use crate::manifest::apply::apply;
@@ -214,6 +216,28 @@ impl Testbed {
         self.land_together(vec![candidate]).pop().expect("one result")
     }
 
+    /// Lands a draft, and compares it with the only transaction that landed since it read.
+    pub fn land_compared(&mut self, draft: Draft, first: &Landed) -> (Comparison, Result<Landed, Collision>) {
+        let maps: Vec<_> = maps_of(&first.committed).into_iter().map(Some).collect();
+        let comparison = compare(&draft.transaction, &first.committed, Maps { ours: &draft.maps, theirs: &maps });
+        let (newest, staged) = (self.newest().clone(), draft.transaction.clone());
+        let landed = self.land(draft);
+        match (&comparison, &landed) {
+            (Comparison::Conflict(conflict), Err(collision)) => {
+                assert_eq!((&conflict.coordinate, &conflict.rows), (&collision.coordinate, &collision.rows));
+                assert_eq!((conflict.ours.id, conflict.theirs.id), (staged.id, first.committed.transaction.id));
+            }
+            (Comparison::Commutes, Ok(_)) => {
+                let (after, _) = apply(&newest, &staged, newest.version + 1).expect("what commutes applies as it was staged");
+                assert!(after.fragments.iter().eq(self.newest().fragments.iter()), "{staged:#?} commutes, and lands otherwise");
+                assert_eq!(after.schema, self.newest().schema);
+            }
+            (Comparison::Carry(_), Ok(_)) => {}
+            other => panic!("compared and landed: {other:?}"),
+        }
+        (comparison, landed)
+    }
+
     /// Lands candidates as one version, one after another; those that collide are left out.
     pub fn land_together(&mut self, candidates: Vec<Candidate>) -> Vec<Result<Landed, Collision>> {
         let version = self.newest().version + 1;
@@ -294,17 +318,19 @@ impl Testbed {
 
 fn over(rebase: &mut Rebase, version: u64, landed: &CommittedTransaction) -> Result<(), Collision> {
     let needed = rebase.maps_needed(landed);
-    let changes =
-        landed.transaction.actions().filter_map(|action| if let Action::ChangeOfAddress(change) = action { Some(change) } else { None });
-    let maps: Vec<Option<Arc<AddressMap>>> = changes
-        .zip(&needed)
-        .map(|(change, needed)| match &change.map {
-            MapLocation::Inline(bytes) => needed.then(|| Arc::new(wire::decode(bytes).expect("a map"))),
-            MapLocation::Object { path, .. } => panic!("map in {path}"),
-        })
-        .collect();
+    let maps: Vec<Option<Arc<AddressMap>>> = maps_of(landed).into_iter().zip(&needed).map(|(map, needed)| needed.then_some(map)).collect();
     assert_eq!(maps.len(), needed.len(), "one answer for each change of address");
     rebase.over(version, landed, &maps)
+}
+
+/// The maps of a transaction's changes of address.
+fn maps_of(landed: &CommittedTransaction) -> Vec<Arc<AddressMap>> {
+    let changes = landed.transaction.actions().filter_map(Action::change_of_address);
+    let map = |change: &ChangeOfAddress| match &change.map {
+        MapLocation::Inline(bytes) => Arc::new(wire::decode(bytes).expect("a map")),
+        MapLocation::Object { path, .. } => panic!("map in {path}"),
+    };
+    changes.map(map).collect()
 }
 
 fn settled(rebase: &Rebase, newest: &Snapshot) -> Result<(Rebased, Transaction), Collision> {
@@ -350,6 +376,14 @@ impl Draft {
     /// Adds a step of any actions.
     pub fn step(&mut self, operation: &str, statement: String, actions: Vec<Action>, counts: RowCounts) {
         self.transaction.steps.push(Step { operation: operation.into(), statement, actions, counts });
+    }
+
+    /// Without the fragments that came and went in it.
+    pub fn normalised_if(mut self, really: bool) -> Draft {
+        if really {
+            (self.transaction, self.maps) = vanish(self.transaction, self.maps);
+        }
+        self
     }
 
     /// The next token for a field.

@@ -13,6 +13,7 @@ mod format_proto;
 mod format_samples;
 mod full_disk;
 mod histories;
+mod layout;
 mod leftovers;
 mod lying_store;
 mod matrix;

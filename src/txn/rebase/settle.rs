@@ -1,7 +1,7 @@
 //! Settling: the deletion vectors of a rebased transaction, written against the version it lands on.
 //!
-//! A vector is the fragment's present one, united with every claim of the transaction on it. Vectors are left inline;
-//! the commit layer moves the large ones to a file.
+//! A vector is the fragment's present one, united with every claim of the transaction on it; a fragment has one action that
+//! sets it. Vectors are left inline; the commit layer moves the large ones to a file.
 
 use super::finish::Rebased;
 use crate::faulty::{self, Fault};
@@ -9,6 +9,7 @@ use crate::table::deletion_vector::DeletionFile;
 use crate::table::row_address::FragmentId;
 use crate::txn::action::{Action, SetDeletionFile};
 use crate::txn::composite::Transaction;
+use crate::txn::normalise::unite_vectors;
 use crate::txn::refs::{FragmentRef, Ref};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,5 +71,6 @@ pub fn settle(rebased: Rebased, present: BTreeMap<FragmentId, RoaringBitmap>) ->
         });
         step.actions.extend(begin);
     }
+    unite_vectors(&mut transaction);
     transaction
 }
