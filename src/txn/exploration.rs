@@ -394,3 +394,19 @@ fn every_interleaving_of_three_writers_comes_to_a_serial_order() {
     checker.assert_properties();
     assert!(checker.unique_state_count() > 100_000, "{} states", checker.unique_state_count());
 }
+
+/// With a defence taken away, one of the interleavings comes to something else.
+#[cfg(feature = "faulty-builds")]
+#[test]
+#[ignore = "takes defences away for the whole process: run it by itself"]
+fn a_defence_that_is_taken_away_is_missed() {
+    use crate::faulty::{Fault, choose};
+    for fault in [Fault::IgnoreReplaced, Fault::LastVectorWins, Fault::DropForeignDeletions, Fault::SkipMap] {
+        choose(Some(fault));
+        let first = Arc::new(Testbed::of(&[&[0, 1], &[2, 3]]));
+        let checker = Writers { first }.checker().spawn_bfs().join();
+        choose(None);
+        let found = checker.discovery("rows are those of a serial order, and writers know the truth").expect("a counterexample");
+        println!("{fault:?}: {:?}", found.into_actions());
+    }
+}

@@ -34,6 +34,8 @@ pub const STATEMENTS: &[Statement] = &[
          WHEN NOT MATCHED THEN INSERT (k, v, w, x) VALUES (s.k, 0, 0, 0)",
     ),
     said("OPTIMIZE", "OPTIMIZE t FULL"),
+    said("OPTIMIZE ORDER BY", "OPTIMIZE t ORDER BY (x DESC)"),
+    said("OPTIMIZE ZORDER BY", "OPTIMIZE t ZORDER BY (v, x)"),
     said("ADD COLUMN", "ALTER TABLE t ADD COLUMN {n} BIGINT"),
     said("DROP COLUMN", "ALTER TABLE t DROP COLUMN {c}"),
     said("RENAME COLUMN", "ALTER TABLE t RENAME COLUMN {c} TO {n}"),
