@@ -202,7 +202,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     }
     match commit::publish(&spec.log, &staged, reran).await {
         Ok(Committed { version, counts, facts, .. }) => match done(counts.first().copied().unwrap_or_default(), version, facts) {
-            Run::Done(done) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
+            Run::Done(done, _) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
             done => Ok(done),
         },
         Err(error @ Error::Conflict(_)) => Ok(Run::Collided(error)),
