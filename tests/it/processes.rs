@@ -138,7 +138,8 @@ async fn compact(lake: Lake, done: Arc<AtomicBool>) -> Value {
             break;
         }
         run(&session, &format!("SET amend.rows_per_fragment = {}", [1_000_000, 50, 200][round % 3])).await;
-        let compacted = change(&session, if round % 2 == 0 { "OPTIMIZE t" } else { "OPTIMIZE t FULL" }).await;
+        let sql = ["OPTIMIZE t", "OPTIMIZE t FULL", "OPTIMIZE t FULL ORDER BY (v DESC)", "OPTIMIZE t", "OPTIMIZE t FULL ZORDER BY (k, v)"];
+        let compacted = change(&session, sql[round % sql.len()]).await;
         landed += u64::from(compacted.version.is_some());
         dropped += u64::from(compacted.facts.groups_dropped);
         carried += compacted.facts.rows_carried;
