@@ -263,7 +263,7 @@ impl World {
                 let live = draft.seen.iter().filter(|seen| seen.live().next().is_some()).map(|seen| seen.fragment);
                 let sources: Vec<_> = live.take(if kind == Kind::Compact { usize::MAX } else { 1 }).collect();
                 if !sources.is_empty() {
-                    draft.rewrite(&[(sources, vec![])], who % 2 == 0, (who == 2).then_some(1));
+                    draft.rewrite(&[(sources, vec![])], who.is_multiple_of(2), (who == 2).then_some(1));
                 }
             }
             Kind::Restore => draft.restore(&FIRST_ROWS),

@@ -13,7 +13,7 @@ const TRANSACTIONS: usize = 40;
 /// Why the fault was noticed, after how many histories.
 fn noticed() -> Option<(u64, String)> {
     for seed in 0..HISTORIES {
-        let workload = if seed % 2 == 0 { Workload::ListAppend } else { Workload::Register };
+        let workload = if seed.is_multiple_of(2) { Workload::ListAppend } else { Workload::Register };
         // Every fourth one is without compaction or without faults of the store.
         let spec =
             Spec { compacted: seed % 4 != 3, faulty: seed % 4 != 2, ..Spec::of_seed(seed, workload, Isolation::Snapshot, TRANSACTIONS) };

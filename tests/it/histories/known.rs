@@ -93,7 +93,7 @@ fn the_judges_agree_on_histories_that_are_made_up() {
     let mut forbidden = std::collections::BTreeMap::<Option<Level>, u32>::new();
     for seed in 0..3000u64 {
         let random = &mut rand::rngs::StdRng::seed_from_u64(seed);
-        let workload = if seed % 2 == 0 { Workload::ListAppend } else { Workload::Register };
+        let workload = if seed.is_multiple_of(2) { Workload::ListAppend } else { Workload::Register };
         let mut moments: Vec<usize> = (0..12).collect();
         let mut transactions: Vec<Transaction> = Vec::new();
         let (mut value, mut written) = (0, std::collections::BTreeMap::<i64, Vec<i64>>::new());

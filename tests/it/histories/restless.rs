@@ -38,7 +38,9 @@ impl Restless {
             let lost_or_refused = if random.random_bool(0.6) { Fault::After(answer) } else { Fault::Before(answer) };
             let n = random.random_range(0..among_creations.max(1));
             match random.random_range(0..10) {
-                0..7 => self.inner.fail_on(OpKind::Create, "_versions/", n, lost_or_refused),
+                0..6 => self.inner.fail_on(OpKind::Create, "_versions/", n, lost_or_refused),
+                // Nothing but silence, until the commit gives up.
+                6 => (n..n + 5).for_each(|n| self.inner.fail_on(OpKind::Create, "_versions/", n, Fault::Before(Answer::Timeout))),
                 7 => self.inner.fail_on(OpKind::Get, "_versions/", n * 5, Fault::Before(Answer::Timeout)),
                 8 => self.inner.fail_on(OpKind::Get, "data/", n * 2, Fault::Before(Answer::Generic)),
                 _ => self.inner.fail_on(OpKind::Put, "data/", n, Fault::Before(Answer::Generic)),

@@ -61,7 +61,7 @@ impl Spec {
     pub fn of_seed(seed: u64, workload: Workload, isolation: Isolation, transactions: usize) -> Spec {
         let random = &mut StdRng::seed_from_u64(seed);
         let (clients, keys) = (random.random_range(4..7), random.random_range(3..8));
-        Spec { seed, workload, isolation, transactions, clients, keys, compacted: seed % 2 == 0, faulty: seed % 4 >= 2 }
+        Spec { seed, workload, isolation, transactions, clients, keys, compacted: seed.is_multiple_of(2), faulty: seed % 4 >= 2 }
     }
 }
 

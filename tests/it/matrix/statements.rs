@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Theirs,
-    /// Ours, on other rows of another fragment, or on another column.
+    /// Ours, on another row of the same fragment, or on another column.
     Apart,
     /// Ours, on the same.
     Same,
@@ -48,7 +48,7 @@ impl Statement {
     pub fn sql(&self, side: Side) -> String {
         let (key, new, own, column, name) = match side {
             Side::Theirs => ("2", "21", "10", "w", "one"),
-            Side::Apart => ("5", "51", "100", "x", "two"),
+            Side::Apart => ("3", "51", "100", "x", "two"),
             Side::Same => ("2", "51", "100", "w", "one"),
         };
         let text = self.text.replace("{k}", key).replace("{new}", new).replace("{d}", own);
