@@ -1,9 +1,11 @@
 //! The analyzer rule: pins the tables of a statement, and rewrites the statement if it changes one.
 
 use super::merge;
+use super::reads::columns_read;
 use super::sink::RowSink;
 use super::subqueries::{self, Left};
 use super::target::{Target, address_columns};
+use super::update::changed_columns;
 use crate::error::Error;
 use crate::scan::pin::Pin;
 use crate::scan::provider::{Access, LakeTable};
@@ -18,6 +20,7 @@ use datafusion::logical_expr::dml::{DmlStatement, InsertOp, WriteOp};
 use datafusion::logical_expr::logical_plan::{Projection, TableScan, Values};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Plans statements on amend's tables.
@@ -81,6 +84,8 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
     }
     let pin = pins.of(table);
     let target = |access, statement| Target { table, pin: &pin, access, statement };
+    let width = table.planned().snapshot.schema.columns().count();
+    let mut changed = Vec::new();
     let (changes, input) = match &dml.op {
         WriteOp::Insert(InsertOp::Append) => (RowChanges::Insert, rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?),
         WriteOp::Insert(InsertOp::Overwrite) => {
@@ -100,6 +105,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
         }
         WriteOp::Update => {
             let input = target(Access::AddressesAndRows, "UPDATE").with_address(&dml.input)?;
+            changed = changed_columns(&input, width);
             (RowChanges::Update, rows_and_address(input, table)?)
         }
         WriteOp::MergeInto(merge) => {
@@ -109,7 +115,14 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
         other => return Err(Error::unsupported(format!("{other} on table '{name}'"), None).into()),
     };
     let schema = Arc::new(input.schema().as_arrow().clone());
-    let sink = RowSink { pin: pin.clone(), planned: table.planned().clone(), changes, schema, original: LogicalPlan::Dml(dml.clone()) };
+    let all = &table.planned().snapshot.schema;
+    let reads = match changes {
+        RowChanges::Insert => BTreeSet::new(),
+        RowChanges::Delete | RowChanges::Update => columns_read(&dml.input, all)?,
+        RowChanges::Merge => all.columns().map(|column| column.id).collect(),
+    };
+    let (pin, planned, original) = (pin.clone(), table.planned().clone(), LogicalPlan::Dml(dml.clone()));
+    let sink = RowSink { pin, planned, changes, changed, reads, schema, original };
     let sink_name = TableReference::bare(format!("{}_of_{name}", changes.operation().to_lowercase()));
     Ok(LogicalPlan::Dml(DmlStatement::new(
         sink_name,

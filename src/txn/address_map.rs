@@ -106,6 +106,30 @@ impl AddressMap {
         Ok(out)
     }
 
+    /// Which rows arrived at target number `target`: rows of sources, in the order in which they follow one another there.
+    pub fn arrivals(&self, target: usize) -> Result<Vec<(usize, RoaringBitmap)>, MapError> {
+        let rows = *self.targets.get(target).ok_or_else(|| MapError(format!("the map has no target {target}")))?;
+        let before: u64 = self.targets.iter().take(target).map(|rows| u64::from(*rows)).sum();
+        let (first, end) = (before, before + u64::from(rows));
+        let mut arrivals = Vec::new();
+        let mut start = 0u64;
+        for (at, source) in self.sources.iter().enumerate() {
+            let survivors = u64::from(source.physical_rows) - source.absent.len();
+            let (from, to) = (first.max(start), end.min(start + survivors));
+            if from < to {
+                let mut live = RoaringBitmap::new();
+                live.insert_range(0..source.physical_rows);
+                live -= &source.absent;
+                // The rows of these ranks.
+                live.remove_smallest(from - start);
+                live.remove_biggest(start + survivors - to);
+                arrivals.push((at, live));
+            }
+            start += survivors;
+        }
+        Ok(arrivals)
+    }
+
     /// Where a row of target number `target` came from: a source and an offset in it. For reports; it walks the source.
     pub fn origin(&self, target: usize, offset: u32) -> Option<(usize, u32)> {
         if offset >= *self.targets.get(target)? {

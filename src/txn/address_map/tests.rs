@@ -64,6 +64,14 @@ proptest! {
             prop_assert_eq!(map.origin(*target, *offset), Some(*row));
         }
         prop_assert_eq!(map.origin(0, map.targets()[0]), None);
+        for target in 0..map.targets().len() {
+            let arrived = map.arrivals(target).unwrap();
+            let arrived: Vec<(usize, u32)> = arrived.iter().flat_map(|(at, rows)| rows.iter().map(move |row| (*at, row))).collect();
+            let expected: BTreeMap<u32, (usize, u32)> =
+                address.iter().filter(|(_, (to, _))| *to == target).map(|(row, (_, offset))| (*offset, *row)).collect();
+            prop_assert_eq!(arrived, expected.into_values().collect::<Vec<_>>());
+        }
+        prop_assert!(map.arrivals(map.targets().len()).is_err());
         for (at, source) in sources.iter().enumerate() {
             let rows: RoaringBitmap = asked.iter().map(|i| i.index(source.physical_rows as usize) as u32).collect();
             let moved = map.move_rows(at, &rows).unwrap();
