@@ -29,15 +29,17 @@ pub trait WriteGathered: fmt::Debug + Send + Sync {
     async fn write(&self, log: &VersionLog, values: Gathered) -> Result<DataFile>;
 }
 
-/// Values of columns, in the order in which they are to be written.
+/// Values of columns.
 #[derive(Debug, Clone)]
 pub struct Gathered {
     /// The schema of the table.
     pub schema: Arc<TableSchema>,
     /// The columns, by their positions in the schema, ascending.
     pub columns: Vec<usize>,
-    /// Fragments, and the rows of each, ascending, that come next. Rows may be deleted ones.
+    /// Fragments, and the rows of each, ascending, whose values come next. Rows may be deleted ones.
     pub runs: Vec<(Arc<Fragment>, RoaringBitmap)>,
+    /// For each row to be written, which of the values it is; `None` if that is their order.
+    pub order: Option<Vec<u32>>,
 }
 
 /// Writes the files of `gathers` and gives the actions that add them, each with the step that it belongs to. What is written
@@ -60,7 +62,7 @@ pub(super) async fn actions(
             continue;
         }
         let runs = gather.runs.iter().map(|run| Ok((place(&run.from, fragment.id, before, minted)?, run.rows.clone())));
-        let values = Gathered { schema: after.schema.clone(), columns, runs: runs.collect::<Result<_>>()? };
+        let values = Gathered { schema: after.schema.clone(), columns, runs: runs.collect::<Result<_>>()?, order: gather.order.clone() };
         let writer = staged.gathering.as_ref();
         let writer = writer.ok_or_else(|| Error::internal("a transaction that has columns to gather does not say who writes them"))?;
         let mut file = writer.write(log, values).await?;

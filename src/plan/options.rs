@@ -21,6 +21,9 @@ extensions_options! {
 
         /// Whether an UPDATE writes `rows`, `columns`, or (`auto`) what is cheaper.
         pub update_form: UpdateForm, default = UpdateForm::Auto
+
+        /// How many rows OPTIMIZE sorts together at most; of a larger table each part of that size is sorted by itself.
+        pub max_rows_per_sort: u64, default = 128 * 1024 * 1024
     }
 }
 

@@ -44,6 +44,8 @@ pub struct RowSink {
     pub reads: BTreeSet<FieldId>,
     /// The columns that reach the sink.
     pub schema: SchemaRef,
+    /// The columns that the statement returns, if it returns rows.
+    pub returned: Option<SchemaRef>,
     /// The statement before the rewrite.
     pub original: LogicalPlan,
 }
@@ -77,6 +79,8 @@ impl TableProvider for RowSink {
         let stop = Arc::<Stop>::default();
         let width = self.planned.snapshot.schema.columns().count();
         let form = match self.changes {
+            // What is returned of a row may be of any of its columns.
+            RowChanges::Update if self.returned.is_some() => Form::Rows,
             RowChanges::Update => form(options.update_form, self.changed.len(), width, expected_rows(input.as_ref())?, &base.snapshot),
             RowChanges::Insert | RowChanges::Delete | RowChanges::Merge => Form::Rows,
         };
@@ -88,6 +92,7 @@ impl TableProvider for RowSink {
                     schema: self.planned.snapshot.schema.clone(),
                     changes: self.changes,
                     rows_per_fragment: options.rows_per_fragment,
+                    returned: self.returned.clone(),
                     stop: stop.clone(),
                 };
                 Arc::new(WriteExec::new(input, Arc::new(write)))
@@ -115,6 +120,7 @@ impl TableProvider for RowSink {
             again,
             max_attempts: options.max_statement_attempts.max(1),
             reads: self.reads.clone(),
+            returned: self.returned.clone(),
             stop,
             log,
         };

@@ -25,6 +25,7 @@ use super::zip::{LaneFile, Lanes};
 use crate::error::{Error, Result};
 use crate::store::{FileCheck, ObjectName, Store, VerifiedStore};
 use crate::table::fragment::{DataFile, Fragment};
+use crate::table::row_address::FragmentId;
 use crate::table::schema::TableSchema;
 use chrono::DateTime;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -33,7 +34,7 @@ use datafusion::common::config::{ConfigOptions, TableParquetOptions};
 use datafusion::common::{ColumnStatistics, Result as EngineResult, ScalarValue, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetAccessPlan;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -86,6 +87,13 @@ pub fn register(store: &Store, runtime: &RuntimeEnv) -> EngineResult<ObjectStore
     let url = ObjectStoreUrl::parse(format!("amend://{}", store.url_key()))?;
     runtime.register_object_store(url.as_ref(), Arc::clone(store.objects()));
     Ok(url)
+}
+
+/// The fragments that a scan reads, if the plan is one.
+pub fn fragments_read(plan: &dyn ExecutionPlan) -> Vec<FragmentId> {
+    let config = plan.downcast_ref::<DataSourceExec>().and_then(|exec| exec.data_source().downcast_ref::<FileScanConfig>());
+    let files = config.into_iter().flat_map(|config| &config.file_groups).flat_map(|group| group.files());
+    files.filter_map(|file| file.extension::<FileOf>().map(|file_of| file_of.fragment.id)).collect()
 }
 
 /// The plan of a scan.

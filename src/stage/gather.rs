@@ -1,7 +1,8 @@
 //! Gathers values of columns from several fragments into one file, for the commit layer.
 //!
 //! Goes in: fragments, and the rows of each that are wanted. Comes out: a file of their values, in that order.
-//! Always holds: as many rows are written as were asked for; on an error nothing is left behind.
+//! Always holds: as many rows are written as were asked for; on an error nothing is left behind. Values are streamed, but for those
+//! that go into another order than they lie in, which are held.
 
 use super::writer::{FragmentWriter, NewFragment, discard};
 use crate::commit::gather::{Gathered, WriteGathered};
@@ -11,8 +12,13 @@ use crate::scan::plan::{ScanRequest, plan_with};
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{DataFile, Fragment};
 use async_trait::async_trait;
+use datafusion::arrow::array::UInt32Array;
+use datafusion::arrow::compute::{concat_batches, take_record_batch};
+use datafusion::common::DataFusionError;
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use futures::StreamExt;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 use std::fmt;
 use std::sync::Arc;
@@ -55,6 +61,30 @@ impl Gatherer {
     }
 }
 
+/// The same rows in another order; all of them are held.
+fn in_order(mut rows: SendableRecordBatchStream, order: Vec<u32>, context: &Arc<TaskContext>) -> SendableRecordBatchStream {
+    let schema = rows.schema();
+    let memory = MemoryConsumer::new("values in another order").register(context.memory_pool());
+    let batch_rows = context.session_config().batch_size().max(1);
+    let all = async move {
+        let mut held = Vec::new();
+        while let Some(batch) = rows.next().await {
+            let batch = batch?;
+            // Once as they came, once put together.
+            memory.try_grow(batch.get_array_memory_size() * 2)?;
+            held.push(batch);
+        }
+        let all = concat_batches(&rows.schema(), &held)?;
+        let pieces: Vec<UInt32Array> = order.chunks(batch_rows).map(|piece| UInt32Array::from(piece.to_vec())).collect();
+        let taken = pieces.into_iter().map(move |piece| {
+            let _held = &memory;
+            Ok(take_record_batch(&all, &piece)?)
+        });
+        Ok::<_, DataFusionError>(futures::stream::iter(taken))
+    };
+    Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::once(all).try_flatten().boxed()))
+}
+
 impl fmt::Debug for Gatherer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Gatherer")
@@ -67,6 +97,9 @@ impl WriteGathered for Gatherer {
         let wanted: u64 = values.runs.iter().map(|(_, rows)| rows.len()).sum();
         let written = Arc::new(values.schema.only(&values.columns));
         let mut rows = self.read(log, &values)?;
+        if let Some(order) = values.order {
+            rows = in_order(rows, order, &self.context);
+        }
         let mut writer = FragmentWriter::new(log.store().clone(), log.table().to_owned(), written, u32::MAX);
         while let Some(batch) = rows.next().await {
             let result = match batch {

@@ -13,9 +13,12 @@
 pub mod commit_exec;
 pub mod engine_error;
 pub mod gather;
+mod intent;
 pub mod marks;
 mod old_values;
 pub mod parts;
+mod places;
+mod returning;
 pub mod rewrite_exec;
 pub mod row_changes;
 pub mod scope;
@@ -24,3 +27,5 @@ mod transaction;
 pub mod update_columns;
 pub mod write_exec;
 pub mod writer;
+pub mod zorder;
+pub mod zorder_exec;

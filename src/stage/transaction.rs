@@ -6,6 +6,8 @@
 //!   the statement's actions name fragments of the working version;
 //!   those that the transaction itself made become tokens again
 //! ```
+//!
+//! At its end fragments that came and went in it are left out, and their files removed.
 
 use super::scope::StagedStatement;
 use crate::commit::staged::{Staged, objects};
@@ -19,6 +21,7 @@ use crate::table::schema::FieldId;
 use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{Step, Transaction, TransactionId};
+use crate::txn::normalise;
 use crate::txn::rebase::{self, Rebase};
 use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -113,7 +116,7 @@ impl Target {
         };
         for action in &mut step.actions {
             match action {
-                Action::AddFragment(add) => add.token = Token(add.token.0 + next_fragment),
+                Action::AddFragment(add) => fragment(&mut add.id),
                 Action::AddDataFile(add) => {
                     fragment(&mut add.fragment);
                     add.fields.iter_mut().for_each(field);
@@ -143,12 +146,14 @@ impl Target {
     }
 
     pub(super) fn into_staged(self) -> StagedStatement {
-        let objects = objects(self.transaction.actions());
-        let writes = !objects.is_empty();
-        let field_ids = if writes { self.minted.fields } else { BTreeMap::new() };
+        // Files of fragments that came and went stay among the objects, so that they are removed.
+        let written = objects(self.transaction.actions());
+        let (transaction, maps) = normalise::vanish(self.transaction, self.maps);
+        let names_columns = !objects(transaction.actions()).is_empty();
+        let field_ids = if names_columns { self.minted.fields } else { BTreeMap::new() };
         StagedStatement {
             log: self.log,
-            staged: Staged { transaction: self.transaction, maps: self.maps, objects, field_ids, reads: self.reads, gathering: None },
+            staged: Staged { transaction, maps, objects: written, field_ids, reads: self.reads, gathering: None },
         }
     }
 }

@@ -16,6 +16,7 @@
 //! are read only where the UPDATE names not all rows; what is held is a batch of each. On an error the files of this
 //! partition are removed.
 
+use super::intent;
 use super::marks::MarkError;
 use super::old_values::{OldValues, ValuesOf};
 use super::parts;
@@ -49,7 +50,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, PlanProperties,
 };
 use futures::StreamExt;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
 /// So many rows in a row that all change are written without a look at the values until now.
@@ -100,10 +101,14 @@ impl UpdateColumnsExec {
 }
 
 impl DisplayAs for UpdateColumnsExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         let columns = self.spec.base.snapshot.schema.columns().enumerate().filter(|(at, _)| self.spec.changed.contains(at));
         let names: Vec<&str> = columns.map(|(_, column)| column.name.as_str()).collect();
-        write!(f, "UpdateColumnsExec: table={}, columns=[{}]", self.spec.table, names.join(", "))
+        write!(f, "UpdateColumnsExec: table={}, columns=[{}]", self.spec.table, names.join(", "))?;
+        match format {
+            DisplayFormatType::Verbose => intent::of_columns(&self.input, &self.spec.base.snapshot.schema.only(&self.spec.changed)).fmt(f),
+            DisplayFormatType::Default | DisplayFormatType::TreeRender => Ok(()),
+        }
     }
 }
 
@@ -169,7 +174,7 @@ impl ExecutionPlan for UpdateColumnsExec {
         };
         let stream = futures::stream::once(updating.run(input)).filter_map(|part| async move {
             match part {
-                Ok(Some(step)) => Some(parts::to_batch(&step).map_err(DataFusionError::from)),
+                Ok(Some(step)) => Some(parts::to_batch(&step, &parts::PART_SCHEMA).map_err(DataFusionError::from)),
                 Ok(None) => None,
                 Err(error) => Some(Err(error.into())),
             }

@@ -11,7 +11,7 @@
 //! Values are not looked at here. What comes out is a [`Gather`] for each fragment that needs a file: where the value of each of
 //! its rows is. The commit layer has the file written.
 //!
-//! Always holds: a gather names a source for every row of its fragment, in order; a value that others gave a field that we
+//! Always holds: a gather names a source for every row of its fragment; a value that others gave a field that we
 //! write too is a collision, never overwritten.
 
 use super::{Found, Group, Rebase, unusable};
@@ -33,13 +33,15 @@ pub struct Gather {
     pub fragment: FragmentRef,
     /// The fields of its columns.
     pub fields: Vec<FieldRef>,
-    /// Where the values of its rows are, in the order of the rows.
+    /// Where the values of its rows are.
     pub runs: Vec<Run>,
+    /// For each of its rows, which value it is of those of `runs` one after another; `None` if they follow one another like that.
+    pub order: Option<Vec<u32>>,
     /// `false` when the values were in the table before.
     pub data_change: bool,
 }
 
-/// Rows that follow one another in a fragment, and whose values lie in one place.
+/// Rows whose values lie in one place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// The place.
@@ -63,9 +65,17 @@ pub enum Place {
     },
 }
 
-/// Where a fragment of others has rows whose columns we change: piece by piece, in order.
+/// Where the rows of a fragment that has some whose columns we change come from.
 #[derive(Debug, Clone)]
-pub(super) enum Piece {
+struct Layout {
+    pieces: Vec<Piece>,
+    /// For each of its rows, which it is of `pieces` one after another; `None` if they follow one another like that.
+    order: Option<Vec<u32>>,
+}
+
+/// Some rows of such a fragment.
+#[derive(Debug, Clone)]
+enum Piece {
     /// These rows of a fragment that we wrote columns for, before it moved.
     Ours(FragmentId, RoaringBitmap),
     /// So many rows of others.
@@ -81,14 +91,16 @@ pub(super) struct ColumnChanges {
     in_place: BTreeSet<FragmentId>,
     /// Those that moved, with how many rows each had.
     moved: BTreeMap<FragmentId, u32>,
-    /// Where rows of those that moved are by now.
-    pub(super) pieces: BTreeMap<FragmentId, Vec<Piece>>,
+    /// The fragments that rows of those that moved are in by now.
+    layouts: BTreeMap<FragmentId, Layout>,
+    /// How many rows were followed, each once for every move.
+    pub rows_followed: u64,
 }
 
 impl ColumnChanges {
-    /// Notes that we write these fields.
-    pub fn write(&mut self, fragment: FragmentRef, fields: &[FieldRef]) {
-        if let Ref::Committed(id) = fragment {
+    /// Notes that we write these fields of a fragment, if it is one of others.
+    pub fn write(&mut self, of_others: Option<FragmentId>, fields: &[FieldRef]) {
+        if let Some(id) = of_others {
             self.fields.entry(id).or_default().extend(fields);
             self.in_place.insert(id);
         }
@@ -96,7 +108,21 @@ impl ColumnChanges {
 
     /// Whether a fragment, as it is by now, has rows that we write columns of.
     pub fn touch(&self, id: FragmentId) -> bool {
-        self.in_place.contains(&id) || self.pieces.contains_key(&id)
+        self.in_place.contains(&id) || self.layouts.contains_key(&id)
+    }
+
+    /// Those of some rows of a fragment that we write columns of.
+    pub fn written(&self, id: FragmentId, rows: &RoaringBitmap) -> RoaringBitmap {
+        match self.layouts.get(&id) {
+            _ if self.in_place.contains(&id) => rows.clone(),
+            Some(layout) => rows.iter().filter(|row| layout.is_ours(*row)).collect(),
+            None => RoaringBitmap::new(),
+        }
+    }
+
+    /// The fragments that moved.
+    pub fn moved(&self) -> impl Iterator<Item = FragmentId> {
+        self.moved.keys().copied()
     }
 
     /// Whether an action of ours for that fragment goes another way now.
@@ -108,40 +134,61 @@ impl ColumnChanges {
     /// they did not, footprints say so.)
     fn collision(&self, id: FragmentId, fields: &[FieldRef], minted: &Minted) -> Option<Coordinate> {
         let theirs: BTreeSet<_> = fields.iter().filter_map(|field| minted.field(*field)).collect();
-        let sources = self.pieces.get(&id).into_iter().flatten().filter_map(Piece::source);
+        let sources = self.layouts.get(&id).into_iter().flat_map(Layout::sources);
         let mut ours = sources.filter_map(|source| self.fields.get(&source)).flatten().filter_map(|field| field.committed());
         ours.find(|field| theirs.contains(field)).map(|field| Coordinate::FieldData(id, field))
     }
 
     /// They moved fragments.
-    fn follow(&mut self, sources: &[FragmentId], targets: &[FragmentId], map: &AddressMap) -> Result<u64, MapError> {
-        let mut carried = 0;
+    fn follow(&mut self, sources: &[FragmentId], targets: &[FragmentId], map: &AddressMap) -> Result<(), MapError> {
         for (number, target) in targets.iter().enumerate() {
-            let mut pieces = Vec::new();
-            for (source, rows) in map.arrivals(number)? {
+            let arrivals = map.arrivals(number)?;
+            let mut layout = Layout { pieces: Vec::new(), order: None };
+            // Which each arrival is of the pieces, once that is another order.
+            let mut places: Option<Vec<u32>> = None;
+            let mut arrived = 0u32;
+            for (source, rows) in arrivals.rows {
                 let id = *sources.get(source).ok_or_else(|| MapError("a map names a source too many".into()))?;
+                let count = rows.len() as u32;
+                let mut within = None;
                 if self.in_place.contains(&id) {
-                    pieces.push(Piece::Ours(id, rows));
-                } else if let Some(before) = self.pieces.get(&id) {
-                    pieces.extend(select(before, &rows));
+                    layout.pieces.push(Piece::Ours(id, rows));
+                } else if let Some(before) = self.layouts.get(&id) {
+                    let left = before.select(&rows);
+                    layout.pieces.extend(left.pieces);
+                    within = left.order;
                 } else {
-                    pieces.push(Piece::Theirs(rows.len()));
+                    layout.pieces.push(Piece::Theirs(rows.len()));
                 }
+                match (within, &mut places) {
+                    (None, None) => {}
+                    (None, Some(places)) => places.extend(arrived..arrived + count),
+                    (Some(within), places) => {
+                        let places = places.get_or_insert_with(|| (0..arrived).collect());
+                        places.extend(within.iter().map(|place| arrived + place));
+                    }
+                }
+                arrived += count;
             }
-            let ours: u64 = pieces.iter().filter(|piece| piece.source().is_some()).map(Piece::rows).sum();
+            layout.order = match (arrivals.order, places) {
+                (order, None) => order,
+                (None, places) => places,
+                (Some(order), Some(places)) => Some(order.iter().filter_map(|arrival| places.get(*arrival as usize)).copied().collect()),
+            };
+            let ours: u64 = layout.pieces.iter().filter(|piece| piece.source().is_some()).map(Piece::rows).sum();
             if ours > 0 {
-                carried += ours;
-                self.pieces.insert(*target, pieces);
+                self.rows_followed += ours;
+                self.layouts.insert(*target, layout);
             }
         }
         for (number, id) in sources.iter().enumerate() {
-            self.pieces.remove(id);
+            self.layouts.remove(id);
             if self.in_place.remove(id) {
                 let rows = map.sources().get(number).map_or(0, |source| source.physical_rows);
                 self.moved.insert(*id, rows);
             }
         }
-        Ok(carried)
+        Ok(())
     }
 }
 
@@ -161,27 +208,50 @@ impl Piece {
     }
 }
 
-/// So many rows from row `next` on, which moves behind them.
-fn next_rows(next: &mut u32, rows: u64) -> RoaringBitmap {
-    let first = *next;
-    *next = next.saturating_add(u32::try_from(rows).unwrap_or(u32::MAX));
-    let mut range = RoaringBitmap::new();
-    range.insert_range(first..*next);
-    range
+impl Layout {
+    fn sources(&self) -> impl Iterator<Item = FragmentId> {
+        self.pieces.iter().filter_map(Piece::source)
+    }
+
+    /// Whether a row is one whose columns we change.
+    fn is_ours(&self, row: u32) -> bool {
+        let place = match &self.order {
+            None => Some(row),
+            Some(order) => order.get(row as usize).copied(),
+        };
+        let Some(mut place) = place.map(u64::from) else { return false };
+        for piece in &self.pieces {
+            if place < piece.rows() {
+                return piece.source().is_some();
+            }
+            place -= piece.rows();
+        }
+        false
+    }
+
+    /// Where those rows come from that are left of the fragment.
+    fn select(&self, left: &RoaringBitmap) -> Layout {
+        let Some(order) = &self.order else { return Layout { pieces: select(&self.pieces, left), order: None } };
+        let places = || left.iter().filter_map(|row| order.get(row as usize)).copied();
+        let kept: RoaringBitmap = places().collect();
+        // Those before it that are kept too, and itself.
+        let order = places().map(|place| (kept.rank(place) - 1) as u32).collect();
+        Layout { pieces: select(&self.pieces, &kept), order: Some(order) }
+    }
 }
 
-/// The pieces of the rows that are left of a fragment.
+/// The pieces of which only these places are left.
 fn select(pieces: &[Piece], left: &RoaringBitmap) -> Vec<Piece> {
     let mut selected = Vec::new();
     let mut start = 0u64;
     for piece in pieces {
         let end = start + piece.rows();
-        let within = |row: u64| u32::try_from(row).is_ok_and(|row| left.contains(row));
+        let within = |place: u64| u32::try_from(place).is_ok_and(|place| left.contains(place));
         let piece = match piece {
             Piece::Ours(id, rows) => {
-                Piece::Ours(*id, rows.iter().zip(start..).filter(|(_, row)| within(*row)).map(|(row, _)| row).collect())
+                Piece::Ours(*id, rows.iter().zip(start..).filter(|(_, place)| within(*place)).map(|(row, _)| row).collect())
             }
-            Piece::Theirs(_) => Piece::Theirs((start..end).filter(|row| within(*row)).count() as u64),
+            Piece::Theirs(_) => Piece::Theirs((start..end).filter(|place| within(*place)).count() as u64),
         };
         if piece.rows() > 0 {
             selected.push(piece);
@@ -189,6 +259,58 @@ fn select(pieces: &[Piece], left: &RoaringBitmap) -> Vec<Piece> {
         start = end;
     }
     selected
+}
+
+/// Some rows of a fragment: so many, and the place of their values if it is not the fragment's own.
+struct Part {
+    rows: u64,
+    elsewhere: Option<Run>,
+}
+
+/// The runs of a fragment whose rows are those of `parts`, in that order; values that lie nowhere else are in `own`.
+fn lay_out(parts: Vec<Part>, order: Option<&[u32]>, own: Place) -> (Vec<Run>, Option<Vec<u32>>) {
+    let mut runs = Vec::new();
+    let Some(order) = order else {
+        let mut next = 0u32;
+        for Part { rows, elsewhere } in parts {
+            let first = next;
+            next = next.saturating_add(u32::try_from(rows).unwrap_or(u32::MAX));
+            runs.push(elsewhere.unwrap_or_else(|| {
+                let mut here = RoaringBitmap::new();
+                here.insert_range(first..next);
+                Run { from: own.clone(), rows: here }
+            }));
+        }
+        return (runs, None);
+    };
+    // Where each part begins, and where its values do among those that lie elsewhere.
+    let mut begins: Vec<(u32, Option<u32>)> = Vec::new();
+    let (mut next, mut taken) = (0u32, 0u32);
+    for Part { rows, elsewhere } in parts {
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        begins.push((next, elsewhere.is_some().then_some(taken)));
+        next = next.saturating_add(rows);
+        if let Some(run) = elsewhere {
+            taken = taken.saturating_add(rows);
+            runs.push(run);
+        }
+    }
+    let mut kept = RoaringBitmap::new();
+    let place = |(place, row): (&u32, u32)| {
+        let part = begins.partition_point(|(begin, _)| begin <= place).checked_sub(1).and_then(|part| begins.get(part));
+        match part {
+            Some((begin, Some(value))) => value + (place - begin),
+            _ => {
+                kept.insert(row);
+                taken + kept.len() as u32 - 1
+            }
+        }
+    };
+    let order = order.iter().zip(0..).map(place).collect();
+    if !kept.is_empty() {
+        runs.push(Run { from: own, rows: kept });
+    }
+    (runs, Some(order))
 }
 
 impl Rebase {
@@ -223,8 +345,7 @@ impl Rebase {
             return Ok(());
         }
         let map = map.ok_or_else(|| unusable("it was not read"))?;
-        self.rows_carried += self.columns.follow(sources, targets, map).map_err(|e| unusable(&e.0))?;
-        Ok(())
+        self.columns.follow(sources, targets, map).map_err(|e| unusable(&e.0))
     }
 
     /// What has to be gathered to land on the version whose fragments `exists` knows.
@@ -241,23 +362,23 @@ impl Rebase {
         let mut gathers = Vec::new();
         let staged: BTreeMap<FragmentId, (usize, Place, BTreeSet<FieldRef>)> =
             self.columns.moved.iter().map(|(id, rows)| (*id, self.staged(*id, *rows))).collect();
-        for (id, pieces) in self.columns.pieces.iter().filter(|(id, _)| exists(**id)) {
-            let sources: BTreeSet<FragmentId> = pieces.iter().filter_map(Piece::source).collect();
+        for (id, layout) in self.columns.layouts.iter().filter(|(id, _)| exists(**id)) {
+            let sources: BTreeSet<FragmentId> = layout.sources().collect();
             let written = sources.iter().filter_map(|source| Some((*source, staged.get(source)?.2.clone()))).collect();
             let step = sources.iter().filter_map(|source| staged.get(source)).map(|(step, ..)| *step).max().unwrap_or(0);
             for (fields, sources) in by_sources(&written) {
-                let mut next = 0;
-                let runs = pieces.iter().map(|piece| {
-                    let here = next_rows(&mut next, piece.rows());
-                    match piece {
+                let part = |piece: &Piece| {
+                    let elsewhere = match piece {
                         Piece::Ours(source, rows) if sources.contains(source) => {
-                            let from = staged.get(source).map_or(Place::Present(*id), |(_, place, _)| place.clone());
-                            Run { from, rows: rows.clone() }
+                            staged.get(source).map(|(_, place, _)| Run { from: place.clone(), rows: rows.clone() })
                         }
-                        Piece::Ours(..) | Piece::Theirs(_) => Run { from: Place::Present(*id), rows: here },
-                    }
-                });
-                gathers.push(Gather { step, fragment: Ref::Committed(*id), fields, runs: runs.collect(), data_change: true });
+                        Piece::Ours(..) | Piece::Theirs(_) => None,
+                    };
+                    Part { rows: piece.rows(), elsewhere }
+                };
+                let parts = layout.pieces.iter().map(part).collect();
+                let (runs, order) = lay_out(parts, layout.order.as_deref(), Place::Present(*id));
+                gathers.push(Gather { step, fragment: Ref::Committed(*id), fields, runs, order, data_change: true });
             }
         }
         gathers
@@ -305,20 +426,19 @@ impl Rebase {
         for (number, target) in group.targets.iter().enumerate() {
             let arrivals = group.map.arrivals(number)?;
             let fresh = |source: usize| {
-                let id = group.sources.get(source)?.committed().filter(|id| exists(*id))?;
+                let id = self.of_others(*group.sources.get(source)?).filter(|id| exists(*id))?;
                 Some((id, group.refreshed.get(&id)?.iter().copied().map(Ref::Committed).collect::<BTreeSet<_>>()))
             };
-            let refreshed: BTreeMap<FragmentId, BTreeSet<FieldRef>> = arrivals.iter().filter_map(|(source, _)| fresh(*source)).collect();
+            let refreshed: BTreeMap<FragmentId, BTreeSet<FieldRef>> =
+                arrivals.rows.iter().filter_map(|(source, _)| fresh(*source)).collect();
             for (fields, sources) in by_sources(&refreshed) {
-                let mut next = 0;
-                let runs = arrivals.iter().map(|(source, rows)| {
-                    let here = next_rows(&mut next, rows.len());
-                    match group.sources.get(*source).and_then(|source| source.committed()).filter(|id| sources.contains(id)) {
-                        Some(id) => Run { from: Place::Present(id), rows: rows.clone() },
-                        None => Run { from: self.written(group, *target), rows: here },
-                    }
-                });
-                into.push(Gather { step: group.step, fragment: *target, fields, runs: runs.collect(), data_change: false });
+                let part = |(source, rows): &(usize, RoaringBitmap)| {
+                    let from = group.sources.get(*source).and_then(|source| self.of_others(*source)).filter(|id| sources.contains(id));
+                    Part { rows: rows.len(), elsewhere: from.map(|id| Run { from: Place::Present(id), rows: rows.clone() }) }
+                };
+                let parts = arrivals.rows.iter().map(part).collect();
+                let (runs, order) = lay_out(parts, arrivals.order.as_deref(), self.written(group, *target));
+                into.push(Gather { step: group.step, fragment: *target, fields, runs, order, data_change: false });
             }
         }
         Ok(())

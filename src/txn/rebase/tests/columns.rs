@@ -143,6 +143,34 @@ fn an_update_in_place_lands_where_its_rows_moved_to_and_leaves_other_rows_alone(
 }
 
 #[test]
+fn an_update_in_place_follows_rewrites_that_give_rows_another_order() {
+    let mut bed = Testbed::of(&[&[0, 1, 2], &[3, 4], &[5, 6]]);
+    let (mut ours, mut theirs) = (bed.draft(), bed.draft());
+    ours.update_columns(&[1, 2, 5], 10);
+    theirs.rewrite(&[(vec![old(1), old(0)], vec![3])], true, Some(7));
+    bed.land(theirs).unwrap();
+    for shuffle in [None, Some(3), Some(5)] {
+        let mut theirs = bed.draft();
+        let all: Vec<FragmentRef> = theirs.seen.iter().rev().map(|seen| seen.fragment).collect();
+        theirs.rewrite(&[(all, vec![2, 2])], true, shuffle);
+        bed.land(theirs).unwrap();
+    }
+    bed.land(ours).unwrap();
+    assert_eq!(bed.rows(), [(0, 0), (1, 10), (2, 10), (3, 0), (4, 0), (5, 10), (6, 0)]);
+}
+
+#[test]
+fn a_rewrite_that_gives_rows_another_order_takes_over_values() {
+    let mut bed = Testbed::of(&[&[0, 1, 2], &[3, 4], &[5, 6]]);
+    let (mut compaction, mut column) = (bed.draft(), bed.draft());
+    compaction.rewrite(&[(vec![old(0), old(1), old(2)], vec![4])], true, Some(7));
+    column.update_columns(&[1, 5], 10);
+    bed.land(column).unwrap();
+    assert_eq!(bed.land(compaction).unwrap().committed.facts.groups_dropped, 0);
+    assert_eq!(bed.rows(), [(0, 0), (1, 10), (2, 0), (3, 0), (4, 0), (5, 10), (6, 0)]);
+}
+
+#[test]
 fn an_update_in_place_collides_with_values_that_came_after_its_rows_moved() {
     let outcome = |change: fn(&mut Draft), together: bool| {
         let mut bed = Testbed::of(&[&[0, 1], &[2]]);
