@@ -30,7 +30,11 @@ pub mod refs;
 pub mod wire;
 
 #[cfg(test)]
+mod behaviours;
+#[cfg(test)]
 mod pairs;
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 pub(crate) mod simulation;
 #[cfg(test)]
