@@ -11,6 +11,7 @@ use super::outcome::Committed;
 use super::place;
 use super::staged::{Staged, objects, remove};
 use crate::error::{ConflictReport, Error, Result};
+use crate::faulty::{self, Fault};
 use crate::manifest::apply::apply;
 use crate::manifest::encode;
 use crate::manifest::log::VersionLog;
@@ -147,12 +148,14 @@ impl<'a> Attempts<'a> {
     /// Walks over one version; returns the outcome if it turns out to be ours.
     async fn walk(&mut self, rebase: &mut Rebase, number: u64) -> Result<Option<Committed>> {
         let version = self.log.read(number).await?;
-        if let Some(ours) = ours(&version, self.staged.transaction.id) {
+        if let Some(ours) = ours(&version, self.staged.transaction.id)
+            && !faulty::is(Fault::ApplyTwice)
+        {
             return Ok(Some(Committed::landed(version.clone(), ours)));
         }
         self.doubt = self.doubt.filter(|slot| *slot != number);
         rebase.version_landed();
-        for landed in &version.transactions {
+        for landed in version.transactions.iter().filter(|_| !faulty::is(Fault::BlindRetry)) {
             let needed = rebase.maps_needed(landed);
             let maps = self.log.maps(landed, &needed).await?;
             rebase.over(number, landed, &maps).map_err(|c| self.conflict(c))?;
@@ -214,7 +217,9 @@ impl<'a> Attempts<'a> {
         if place::place_vectors(store, &mut transaction, &after, &minted, placed).await? {
             (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
         }
-        invariants::check(before, &after, &transaction).map_err(broken)?;
+        if !faulty::any() {
+            invariants::check(before, &after, &transaction).map_err(broken)?;
+        }
         if let Some(folded) = place::place_pages(store, &after.fragments, placed).await? {
             after.fragments = folded;
         }
@@ -266,6 +271,8 @@ impl<'a> Attempts<'a> {
         self.doubt = self.doubt.filter(|_| slot.is_none());
         match slot {
             Some(version) => match ours(&version, self.staged.transaction.id) {
+                Some(_) if faulty::is(Fault::ApplyTwice) => Ok(Attempt::Lost),
+                Some(_) if faulty::is(Fault::FailThoughLanded) => Err(Error::internal("the answer was lost")),
                 Some(committed) => Ok(Attempt::Landed(Committed::landed(version.clone(), committed))),
                 None if self.creating.is_some() => Err(Error::TableExists { table: self.log.table().to_owned() }),
                 None => Ok(Attempt::Lost),

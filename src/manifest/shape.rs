@@ -447,6 +447,7 @@ static CHANGE_OF_ADDRESS: Shape = Shape {
         many(1, "sources", Message(&FRAGMENT_REF), MAX_ACTIONS),
         many(2, "targets", Message(&FRAGMENT_REF), MAX_ACTIONS),
         one(3, "map", Message(&MAP_LOCATION)),
+        one(1000, "order", Text),
     ],
 };
 

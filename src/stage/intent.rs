@@ -49,6 +49,7 @@ pub(super) fn of_rewrite(sources: impl Iterator<Item = FragmentId>, schema: &Tab
             sources: fragments.iter().map(|fragment| Ref::Committed(*fragment)).collect(),
             targets: vec![Ref::Local(Token(0))],
             map: MapLocation::Inline(Bytes::new()),
+            order: None,
         }));
         let remove = |fragment: &FragmentId| RemoveFragment { fragment: Ref::Committed(*fragment), data_change: false };
         actions.extend(fragments.iter().map(|fragment| Action::RemoveFragment(remove(fragment))));

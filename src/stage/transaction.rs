@@ -12,6 +12,7 @@
 use super::scope::StagedStatement;
 use crate::commit::staged::{Staged, objects};
 use crate::error::{Error, Result};
+use crate::faulty::{self, Fault};
 use crate::manifest::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
@@ -42,8 +43,8 @@ impl OpenTransaction {
     /// The version of a table that it reads: its own working version where it has changed the table.
     pub(super) fn view(&self, key: &str) -> Option<Arc<Version>> {
         match &self.target {
-            Some(target) if target.log.store().label() == key => Some(target.working.clone()),
-            _ => self.views.get(key).cloned(),
+            Some(target) if target.log.store().label() == key && !faulty::is(Fault::ForgetOwnWrites) => Some(target.working.clone()),
+            _ => self.views.get(key).filter(|_| !faulty::is(Fault::FracturedRead)).cloned(),
         }
     }
 }
@@ -137,7 +138,10 @@ impl Target {
         step
     }
 
-    pub(super) fn into_staged(self) -> StagedStatement {
+    pub(super) fn into_staged(mut self) -> StagedStatement {
+        if faulty::is(Fault::DropLastStep) && self.transaction.steps.len() > 1 {
+            self.transaction.steps.pop();
+        }
         // Files of fragments that came and went stay among the objects, so that they are removed.
         let written = objects(self.transaction.actions());
         let (transaction, maps) = normalise::vanish(self.transaction, self.maps);

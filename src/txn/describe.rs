@@ -55,9 +55,10 @@ pub fn describe(action: &Action, of: &CommittedTransaction) -> Description {
         Action::ChangeOfAddress(change) => Description {
             data_change: false,
             detail: format!(
-                "fragments {} to {}; map {}",
+                "fragments {} to {}{}; map {}",
                 list(change.sources.iter().filter_map(|source| fragment(*source))),
                 list(change.targets.iter().filter_map(|target| fragment(*target))),
+                change.order.as_ref().map_or(String::new(), |order| format!(", ordered by {order}")),
                 match &change.map {
                     MapLocation::Inline(bytes) => format!("of {} bytes", bytes.len()),
                     MapLocation::Object { path, size_bytes, .. } => format!("{path}, {size_bytes} bytes"),

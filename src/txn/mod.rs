@@ -32,6 +32,8 @@ pub mod wire;
 #[cfg(test)]
 mod behaviours;
 #[cfg(test)]
+mod exploration;
+#[cfg(test)]
 mod pairs;
 #[cfg(test)]
 mod properties;

@@ -29,6 +29,7 @@ use super::address_map::AddressMap;
 use super::composite::{CommittedTransaction, Transaction};
 use super::footprint::Footprint;
 use super::refs::{FragmentRef, Minted, Ref};
+use crate::faulty::{self, Fault};
 use crate::table::row_address::{FragmentId, RowAddress};
 use roaring::RoaringBitmap;
 use rows::{DeletedRows, sample};
@@ -294,7 +295,7 @@ impl Rebase {
         if let Some(claims) = self.claims.get_mut(&id) {
             for (step, ours) in claims.iter_mut() {
                 let collide = ours.collision(theirs);
-                if !collide.is_empty() {
+                if !collide.is_empty() && !faulty::is(Fault::IgnoreReplaced) {
                     return Err(rows_of(id, &collide));
                 }
                 let both = &ours.added & &theirs.added;
@@ -340,6 +341,9 @@ impl Rebase {
 
     /// They deleted rows that we move, if we move the fragment.
     fn deleted_before_our_move(&mut self, id: FragmentId, theirs: &DeletedRows) -> Result<(), Found> {
+        if faulty::is(Fault::DropForeignDeletions) {
+            return Ok(());
+        }
         let Some((group, _)) = self.moves(id) else { return Ok(()) };
         if self.groups.get(group).is_some_and(|group| group.built_upon)
             && let Some(rows) = self.collision_after_our_moves(id, theirs)?
@@ -381,7 +385,7 @@ impl Rebase {
                     return Err(rows_of(*source, &followed.absent.replaced));
                 }
                 count(&mut self.already_deleted, step, followed.absent.added.len());
-                for (target, rows) in followed.targets {
+                for (target, rows) in followed.targets.into_iter().filter(|_| !faulty::is(Fault::SkipMap)) {
                     let fragment = *targets.get(target).ok_or_else(|| unusable("it names a target too many"))?;
                     self.rows_carried += rows.added.len();
                     self.claims.entry(fragment).or_default().entry(step).or_default().unite(rows);

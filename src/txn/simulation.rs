@@ -20,7 +20,8 @@
 
 mod schedule;
 
-use super::action::Action;
+use super::action::{Action, MapLocation};
+use super::address_map::wire;
 use super::composite::Transaction;
 use super::rebase::Collision;
 use super::refs::Ref;
@@ -80,14 +81,16 @@ struct World {
 }
 
 /// What a thousand schedules must have reached, or the simulation proves less than it says.
-const TO_REACH: [&str; 9] = [
+const TO_REACH: [&str; 11] = [
     "a collision",
     "a fragment that came and went",
     "a group dropped",
     "a rewrite with deletions of others, built upon",
     "a source that others emptied",
     "rows carried",
+    "rows carried by a rewrite that gives them another order",
     "rows carried over two rewrites",
+    "rows carried over two rewrites that give them another order",
     "several transactions in one version",
     "vectors united",
 ];
@@ -219,7 +222,7 @@ impl World {
                 draft.merge("MERGE", &deleted, &updated, delta, &inserted);
                 counted(Effect { deleted, updated, delta, inserted, counted: true })
             }
-            Statement::Optimize { groups, removals_first } => {
+            Statement::Optimize { groups, removals_first, shuffle } => {
                 let mut free: Vec<_> = draft.seen.iter().filter(|seen| seen.live().next().is_some()).map(|seen| seen.fragment).collect();
                 let mut chosen = Vec::new();
                 for (picks, cuts) in groups {
@@ -233,7 +236,7 @@ impl World {
                         chosen.push((sources, cuts.iter().map(|cut| usize::from(*cut)).collect()));
                     }
                 }
-                (!chosen.is_empty()).then(|| draft.optimize(&chosen, *removals_first))?;
+                (!chosen.is_empty()).then(|| draft.rewrite(&chosen, *removals_first, *shuffle))?;
                 counted(Effect::default())
             }
             Statement::Remove(pick) => {
@@ -366,6 +369,19 @@ impl World {
         };
         let added = |transaction: &Transaction| transaction.actions().filter_map(Action::added_fragment).count();
         let rewrites_since = self.landed.iter().filter(|(version, theirs)| *version > drafted.read_version && !theirs.moved.is_empty());
+        let shuffles = |transaction: &Transaction| {
+            let mut maps = transaction.actions().filter_map(Action::change_of_address).filter_map(|change| match &change.map {
+                MapLocation::Inline(bytes) => wire::decode(bytes).ok(),
+                MapLocation::Object { .. } => None,
+            });
+            maps.any(|map| !map.keeps_order())
+        };
+        let landed_since = self
+            .bed
+            .versions
+            .iter()
+            .filter(|version| version.snapshot.version > drafted.read_version && version.snapshot.version < landed.version);
+        let shuffles_since = landed_since.flat_map(|version| &version.transactions).filter(|theirs| shuffles(&theirs.transaction));
         for (reached, place) in [
             (facts.groups_dropped == 0 && added(&landed.committed.transaction) < added(drafted), "a fragment that came and went"),
             (facts.groups_dropped > 0, "a group dropped"),
@@ -373,6 +389,11 @@ impl World {
             (facts.groups_dropped == 0 && removals(&landed.committed.transaction) < removals(drafted), "a source that others emptied"),
             (facts.rows_carried > 0, "rows carried"),
             (facts.rows_carried > 0 && ours.moved.is_empty() && rewrites_since.count() > 1, "rows carried over two rewrites"),
+            (facts.rows_carried > 0 && shuffles(&landed.committed.transaction), "rows carried by a rewrite that gives them another order"),
+            (
+                facts.rows_carried > 0 && ours.moved.is_empty() && shuffles_since.count() > 1,
+                "rows carried over two rewrites that give them another order",
+            ),
             (with_mates, "several transactions in one version"),
             (facts.vectors_merged > 0, "vectors united"),
         ] {

@@ -6,7 +6,9 @@
 //!
 //! Always holds: a draft sees its own statements; every version passed `check`.
 
-use super::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use super::action::{
+    Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, ConfigUpdate, MapLocation, RemoveFragment, SetDeletionFile,
+};
 use super::address_map::{AddressMap, MapSource, wire};
 use super::compare::{Comparison, Maps, compare};
 use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
@@ -74,6 +76,7 @@ pub struct Draft {
 }
 
 /// A draft on its way to the newest version.
+#[derive(Clone)]
 pub struct Candidate {
     draft: Draft,
     rebase: Rebase,
@@ -248,28 +251,7 @@ impl Testbed {
                 settled(&rebase, &snapshot)
             });
             results.push(landed.map(|(rebased, transaction)| {
-                let applied = apply(&snapshot, &transaction, version);
-                let (after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
-                if let Err(reason) = (self.check)(&snapshot, &after, &transaction) {
-                    panic!("{reason}: {transaction:#?}");
-                }
-                snapshot = after;
-                for add in transaction.actions().filter_map(Action::added_fragment) {
-                    let id = minted.fragment(add.id).expect("an id");
-                    // Actions that were written by hand come without rows.
-                    let Some(rows) = candidate.draft.files.get(&path(&candidate.draft.transaction, add.id)).cloned() else { continue };
-                    assert!(self.fragment_rows.insert(id, rows).is_none(), "fragment id {id} is used again");
-                }
-                self.files.append(&mut candidate.draft.files);
-                let facts = CommitFacts {
-                    attempts: 1,
-                    rebased_over: rebased.versions,
-                    rows_carried: rebased.rows_carried,
-                    vectors_merged: rebased.vectors_merged,
-                    groups_dropped: rebased.groups_dropped,
-                    reran: 0,
-                };
-                let committed = CommittedTransaction { transaction, minted, facts };
+                let committed = self.applied(&mut snapshot, &mut candidate, rebased, transaction);
                 mates.push(committed.clone());
                 Landed { version, committed }
             }));
@@ -281,6 +263,50 @@ impl Testbed {
             self.versions.push(TestVersion { snapshot, transactions: mates });
         }
         results
+    }
+
+    /// Creates version `number` of what [`Testbed::attempt`] gave for it, unless the version exists.
+    pub fn create(&mut self, number: u64, candidate: &Candidate, attempt: &(Rebased, Transaction)) -> bool {
+        if self.newest().version + 1 != number {
+            return false;
+        }
+        let mut snapshot = self.newest().clone();
+        let (rebased, transaction) = attempt.clone();
+        let committed = self.applied(&mut snapshot, &mut candidate.clone(), rebased, transaction);
+        self.versions.push(TestVersion { snapshot, transactions: vec![committed] });
+        true
+    }
+
+    /// Applies a settled transaction, as a part of the version after the newest, to `snapshot`.
+    fn applied(
+        &mut self,
+        snapshot: &mut Snapshot,
+        candidate: &mut Candidate,
+        rebased: Rebased,
+        transaction: Transaction,
+    ) -> CommittedTransaction {
+        let applied = apply(snapshot, &transaction, self.newest().version + 1);
+        let (after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
+        if let Err(reason) = (self.check)(snapshot, &after, &transaction) {
+            panic!("{reason}: {transaction:#?}");
+        }
+        *snapshot = after;
+        for add in transaction.actions().filter_map(Action::added_fragment) {
+            let id = minted.fragment(add.id).expect("an id");
+            // Actions that were written by hand come without rows.
+            let Some(rows) = candidate.draft.files.get(&path(&candidate.draft.transaction, add.id)).cloned() else { continue };
+            assert!(self.fragment_rows.insert(id, rows).is_none(), "fragment id {id} is used again");
+        }
+        self.files.append(&mut candidate.draft.files);
+        let facts = CommitFacts {
+            attempts: 1,
+            rebased_over: rebased.versions,
+            rows_carried: rebased.rows_carried,
+            vectors_merged: rebased.vectors_merged,
+            groups_dropped: rebased.groups_dropped,
+            reran: 0,
+        };
+        CommittedTransaction { transaction, minted, facts }
     }
 
     /// The rows that a session sees within its transaction: its actions applied to the version that it read.
@@ -337,6 +363,13 @@ impl Seen {
     /// Its live rows with their offsets.
     pub fn live(&self) -> impl Iterator<Item = (u32, Row)> {
         self.rows.iter().enumerate().map(|(offset, row)| (offset as u32, *row)).filter(|(offset, _)| !self.dead.contains(*offset))
+    }
+}
+
+impl Candidate {
+    /// The version that it has walked over last.
+    pub fn walked(&self) -> u64 {
+        self.walked
     }
 }
 
@@ -444,8 +477,25 @@ impl Draft {
         self.step("TRUNCATE", format!("TRUNCATE {fragments:?}"), actions, RowCounts { deleted, ..Default::default() });
     }
 
+    /// All rows go and these come, whatever others do with settings of this name.
+    pub fn restore(&mut self, rows: &[Row]) {
+        let mut actions = vec![Action::ConfigUpdate(ConfigUpdate { entries: [("restored".to_owned(), None)].into(), replace: false })];
+        let deleted = self.seen.iter().map(|seen| seen.live().count() as u64).sum();
+        for seen in std::mem::take(&mut self.seen) {
+            actions.push(Action::RemoveFragment(RemoveFragment { fragment: seen.fragment, data_change: true }));
+        }
+        self.add_rows(rows, true, &mut actions);
+        let counts = RowCounts { inserted: rows.len() as u64, deleted, ..Default::default() };
+        self.step("RESTORE", "RESTORE".into(), actions, counts);
+    }
+
     /// OPTIMIZE of groups of fragments; `cuts` says after how many rows of a group a new target begins.
     pub fn optimize(&mut self, groups: &[(Vec<FragmentRef>, Vec<usize>)], removals_first: bool) {
+        self.rewrite(groups, removals_first, None);
+    }
+
+    /// OPTIMIZE that gives the rows of each group an order of which `shuffle` is the seed, if it is given.
+    pub fn rewrite(&mut self, groups: &[(Vec<FragmentRef>, Vec<usize>)], removals_first: bool, shuffle: Option<u8>) {
         let mut actions = Vec::new();
         let mut counts = RowCounts::default();
         let mut statement = String::from("OPTIMIZE");
@@ -456,7 +506,20 @@ impl Draft {
                     self.seen.remove(self.seen.iter().position(|seen| seen.fragment == *source).expect("a fragment that is seen"))
                 })
                 .collect();
-            let rows: Vec<Row> = taken.iter().flat_map(|seen| seen.live().map(|(_, row)| row).collect::<Vec<_>>()).collect();
+            let mut survivors: Vec<(usize, Row)> = Vec::new();
+            for (number, seen) in taken.iter().enumerate() {
+                survivors.extend(seen.live().map(|(_, row)| (number, row)));
+            }
+            // A row's place before and after.
+            let mut order: Vec<usize> = (0..survivors.len()).collect();
+            if let Some(seed) = shuffle {
+                order.sort_by_key(|at| (survivors[*at].1.0.wrapping_mul(2_654_435_761) >> (seed % 29), *at));
+            }
+            let rows: Vec<Row> = order.iter().map(|at| survivors[*at].1).collect();
+            let mut positions: Vec<Vec<u32>> = vec![vec![]; taken.len()];
+            for (at, (number, _)) in survivors.iter().enumerate() {
+                positions[*number].push(order.iter().position(|from| *from == at).expect("every row is somewhere") as u32);
+            }
             let sizes = taken.iter().map(|seen| MapSource { physical_rows: seen.rows.len() as u32, absent: seen.dead.clone() });
             let removals =
                 sources.iter().map(|fragment| Action::RemoveFragment(RemoveFragment { fragment: *fragment, data_change: false }));
@@ -474,9 +537,13 @@ impl Draft {
             }
             counts.moved += rows.len() as u64;
             statement += &format!(" {sources:?} to {targets:?} of {target_rows:?}");
-            let map = AddressMap::in_order(sizes.collect(), target_rows).expect("a map that adds up");
+            let map = match shuffle {
+                Some(_) => AddressMap::permuted(sizes.collect(), target_rows, &positions),
+                None => AddressMap::in_order(sizes.collect(), target_rows),
+            };
+            let map = map.expect("a map that adds up");
             let location = MapLocation::Inline(wire::encode(&map));
-            actions.push(Action::ChangeOfAddress(ChangeOfAddress { sources: sources.clone(), targets, map: location }));
+            actions.push(Action::ChangeOfAddress(ChangeOfAddress { sources: sources.clone(), targets, map: location, order: None }));
             actions.append(&mut after);
             self.maps.push(Arc::new(map));
         }

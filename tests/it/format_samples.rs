@@ -206,7 +206,7 @@ fn update() -> CommittedTransaction {
 fn rewrite() -> CommittedTransaction {
     let moved = |map| {
         let (sources, targets) = (vec![Ref::Committed(FragmentId(2)), Ref::Committed(FragmentId(3))], vec![Ref::Local(Token(4))]);
-        Action::ChangeOfAddress(ChangeOfAddress { sources, targets, map })
+        Action::ChangeOfAddress(ChangeOfAddress { sources, targets, map, order: None })
     };
     let step = Step {
         operation: "OPTIMIZE".into(),

@@ -66,7 +66,7 @@ fn delete(fragment: FragmentRef, vector: &[u32], added: &[u32], replaced: &[u32]
 
 fn moved(sources: &[FragmentRef], targets: &[FragmentRef]) -> Action {
     let map = MapLocation::Inline(Bytes::new());
-    Action::ChangeOfAddress(ChangeOfAddress { sources: sources.to_vec(), targets: targets.to_vec(), map })
+    Action::ChangeOfAddress(ChangeOfAddress { sources: sources.to_vec(), targets: targets.to_vec(), map, order: None })
 }
 
 fn transaction(actions: Vec<Action>) -> Transaction {

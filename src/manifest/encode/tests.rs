@@ -229,7 +229,12 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
             };
             let refs = |part: &[u32]| part.iter().map(|number| pick(*number)).collect();
             let (sources, targets) = rows.split_at(rows.len() / 3);
-            Action::ChangeOfAddress(ChangeOfAddress { sources: refs(sources), targets: refs(targets), map })
+            Action::ChangeOfAddress(ChangeOfAddress {
+                sources: refs(sources),
+                targets: refs(targets),
+                map,
+                order: flag.then(|| format!("ORDER BY {number}")),
+            })
         }
     }
 }

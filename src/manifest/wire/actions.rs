@@ -196,6 +196,8 @@ pub(crate) struct ChangeOfAddress {
     pub targets: Vec<FragmentRef>,
     #[prost(message, optional, tag = "3")]
     pub map: Option<MapLocation>,
+    #[prost(string, optional, tag = "1000")]
+    pub order: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

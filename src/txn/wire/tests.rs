@@ -55,7 +55,9 @@ fn round_trip(committed: &CommittedTransaction) -> Result<(), String> {
 #[test]
 fn tokens_are_bound_once_and_before_they_are_used() {
     let remove = |fragment| Action::RemoveFragment(RemoveFragment { fragment, data_change: true });
-    let moved = |sources, targets| Action::ChangeOfAddress(ChangeOfAddress { sources, targets, map: MapLocation::Inline(Bytes::new()) });
+    let moved = |sources, targets| {
+        Action::ChangeOfAddress(ChangeOfAddress { sources, targets, map: MapLocation::Inline(Bytes::new()), order: None })
+    };
     let delete = |fragment| Action::SetDeletionFile(SetDeletionFile { fragment, ..set_deletion_file(&[1], &[1], &[]) });
     let parent = Some(Ref::Local(Token(0)));
     for (actions, fragments, fields, needle) in [
@@ -154,7 +156,8 @@ fn a_file_has_one_field_a_column() {
 #[test]
 fn maps_stay_within_the_table_folder() {
     let map = |path: &str| MapLocation::Object { path: path.into(), size_bytes: 9, crc32c: 1 };
-    let moved = |map| committed(vec![Action::ChangeOfAddress(ChangeOfAddress { sources: vec![], targets: vec![], map })], 0, 0);
+    let moved =
+        |map| committed(vec![Action::ChangeOfAddress(ChangeOfAddress { sources: vec![], targets: vec![], map, order: None })], 0, 0);
     assert_eq!(round_trip(&moved(map("_moves/a.moves"))), Ok(()));
     assert!(round_trip(&moved(map("_moves/../../a"))).unwrap_err().contains("not the name of an object"));
 }
