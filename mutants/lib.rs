@@ -3,6 +3,7 @@
 #![allow(dead_code, missing_docs)]
 
 pub mod error;
+pub mod faulty;
 pub mod table;
 pub mod txn;
 

@@ -81,12 +81,13 @@ fn targets() -> [Entry; 5] {
     };
     let source = |physical_rows, absent: &[u32]| MapSource { physical_rows, absent: absent.iter().copied().collect() };
     let map = AddressMap::in_order(vec![source(100, &[3, 99]), source(70_000, &(0..9_000).collect::<Vec<_>>())], vec![98, 61_000]).unwrap();
+    let sorted = AddressMap::permuted(vec![source(4, &[1]), source(2, &[])], vec![3, 2], &[vec![4, 0, 2], vec![1, 3]]).unwrap();
     [
         ("manifest", entries::manifest, vec![payload("inline.manifest", Kind::Manifest), payload("spilled.manifest", Kind::Manifest)]),
         ("page", entries::page, vec![payload("fragments.page", Kind::Page)]),
         ("transactions", entries::transactions, vec![payload("transactions.txn", Kind::Transactions)]),
         ("deletion_vector", entries::deletion_vector, vec![blob(&[0, 99]), blob(&(0..9_000).collect::<Vec<_>>()), blob(&[5, 70_000])]),
-        ("map", entries::map, vec![wire::encode(&map).to_vec()]),
+        ("map", entries::map, vec![wire::encode(&map).to_vec(), wire::encode(&sorted).to_vec()]),
     ]
 }
 

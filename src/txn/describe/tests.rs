@@ -77,12 +77,17 @@ fn actions_of_fragments_name_them_and_count_rows() {
 
 #[test]
 fn a_change_of_address_names_both_sides_and_its_map() {
-    let moved =
-        |map| Action::ChangeOfAddress(ChangeOfAddress { sources: vec![OLD, Ref::Committed(FragmentId(4))], targets: vec![OWN], map });
+    let moved = |map, order: Option<&str>| {
+        let (sources, targets, order) = (vec![OLD, Ref::Committed(FragmentId(4))], vec![OWN], order.map(str::to_owned));
+        Action::ChangeOfAddress(ChangeOfAddress { sources, targets, map, order })
+    };
     let inline = MapLocation::Inline(vec![0; 6].into());
-    assert_eq!(told(moved(inline)), says(None, &[], None, false, "fragments 3, 4 to 7; map of 6 bytes"));
+    assert_eq!(told(moved(inline, None)), says(None, &[], None, false, "fragments 3, 4 to 7; map of 6 bytes"));
     let object = MapLocation::Object { path: "_moves/a.moves".into(), size_bytes: 90, crc32c: 1 };
-    assert_eq!(told(moved(object)), says(None, &[], None, false, "fragments 3, 4 to 7; map _moves/a.moves, 90 bytes"));
+    assert_eq!(
+        told(moved(object, Some("1"))),
+        says(None, &[], None, false, "fragments 3, 4 to 7, ordered by 1; map _moves/a.moves, 90 bytes")
+    );
 }
 
 #[test]
