@@ -100,7 +100,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 /// The message of a change-of-address map.
 pub fn map(bytes: &[u8]) -> bool {
-    let decoded = wire::decode(bytes);
+    let decoded = wire::decode(&bytes.to_vec().into());
     if let Ok(map) = &decoded {
         for (number, source) in map.sources().iter().enumerate() {
             assert!(map.move_rows(number, &source.absent).is_ok_and(|moved| moved.absent == source.absent && moved.targets.is_empty()));
