@@ -19,7 +19,9 @@ const ROUNDS: usize = 5;
 
 fn main() {
     let most: u64 = std::env::var("AMEND_BENCH_MAP_ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(10_000_000);
-    println!("| map | rows | bytes | bytes per row | bytes per absent row | map all, M/s | map 1 % scattered, M/s | map 1 row a source, us |");
+    println!(
+        "| map | rows | bytes | bytes per row | bytes per absent row | map all, M/s | map 1 % scattered, M/s | map 1 row a source, us |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     for rows in [1_000_000, most] {
         for dead_share in [0.0, 0.01, 0.1] {

@@ -37,11 +37,18 @@ pub struct Applying {
     fields: Option<Vec<Field>>,
     minted: Minted,
     changed: BTreeSet<FragmentId>,
+    claimed: BTreeSet<FragmentId>,
 }
 
 /// The snapshot after `transaction`, as version `version`, and the ids that its tokens got.
 pub fn apply(snapshot: &Snapshot, transaction: &Transaction, version: u64) -> Result<(Snapshot, Minted), ApplyError> {
-    let mut to = Applying { snapshot: snapshot.clone(), fields: None, minted: Minted::default(), changed: BTreeSet::new() };
+    let mut to = Applying {
+        snapshot: snapshot.clone(),
+        fields: None,
+        minted: Minted::default(),
+        changed: BTreeSet::new(),
+        claimed: BTreeSet::new(),
+    };
     to.snapshot.version = version;
     for action in transaction.actions() {
         match action {
@@ -88,7 +95,7 @@ impl Applying {
         if id >= self.snapshot.counters.fragment {
             return Err(ApplyError::new(format!("fragment id {id} is not reserved")));
         }
-        if self.snapshot.fragments.get(id).is_some() {
+        if self.snapshot.fragments.get(id).is_some() || !self.claimed.insert(id) {
             return Err(ApplyError::new(format!("there is a fragment {id} already")));
         }
         Ok(id)

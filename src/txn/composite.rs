@@ -168,3 +168,6 @@ pub struct CommitFacts {
     /// How many times the engine ran the statement again.
     pub reran: u32,
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,8 @@
 //! What only needed a coordinate is serialised first, so it never stands in the way of what lands later: an append after a
 //! dropped column collides, dropping a column after an append does not.
 //!
-//! Always holds: only ids of committed versions have coordinates; what a transaction mints nobody else can name.
+//! Always holds: only ids of committed versions have coordinates, and reserved ones that a transaction takes; what it mints, and
+//! what it puts under a reserved id, nobody else can name.
 
 use super::action::Action;
 use super::composite::Transaction;

@@ -30,9 +30,13 @@ pub mod refs;
 pub mod wire;
 
 #[cfg(test)]
+mod behaviours;
+#[cfg(test)]
 mod exploration;
 #[cfg(test)]
 mod pairs;
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 pub(crate) mod simulation;
 #[cfg(test)]

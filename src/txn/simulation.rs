@@ -122,7 +122,12 @@ const TO_REACH: [&str; 13] = [
 
 /// How many schedules to try: `default`, unless the environment says otherwise.
 pub(crate) fn cases(default: u32) -> u32 {
-    std::env::var("AMEND_SIMULATION_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default)
+    cases_of("AMEND_SIMULATION_CASES", default)
+}
+
+/// The number in a variable of the environment, if there is one.
+pub(super) fn cases_of(variable: &str, default: u32) -> u32 {
+    std::env::var(variable).ok().and_then(|cases| cases.parse().ok()).unwrap_or(default)
 }
 
 /// Tries as many schedules; panics with the shortest that fails.

@@ -378,6 +378,7 @@ fn a_fragment_takes_an_id_that_was_reserved() {
     let refused = |on: &Snapshot, actions| apply(on, &transaction(actions), 4).unwrap_err().to_string();
     assert_eq!(refused(&taken, actions), "there is a fragment 3 already");
     assert_eq!(refused(&reserved, vec![add_at(2, 1), add_at(2, 1)]), "there is a fragment 2 already");
+    assert_eq!(refused(&reserved, vec![add_at(2, 1), remove(old(2)), add_at(2, 1)]), "there is a fragment 2 already");
     assert_eq!(refused(&reserved, vec![add_at(5, 1)]), "fragment id 5 is not reserved");
     assert_eq!(refusal(vec![add_at(1, 1)]), "there is a fragment 1 already");
     let (late, _) = apply(&taken, &transaction(vec![add_at(4, 1), add_file(old(4), &[1], &[])]), 5).unwrap();
