@@ -6,6 +6,7 @@
 //! Always holds: a transaction is never applied twice and never reported as failed when it landed.
 
 use super::WRITER;
+use super::gather;
 use super::invariants;
 use super::outcome::Committed;
 use super::place;
@@ -19,7 +20,7 @@ use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
 use crate::store::{CreateAnswer, ObjectName, env};
 use crate::txn::composite::{CommitFacts, CommittedTransaction, Transaction, TransactionId};
-use crate::txn::rebase::{self, Collision, Rebase};
+use crate::txn::rebase::{self, Collision, Gather, Rebase};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,11 +95,8 @@ impl<'a> Attempts<'a> {
 
     /// The objects that the transaction as it landed does not name; all of them if it did not land.
     fn unnamed(&self, landed: Option<&CommittedTransaction>) -> Vec<ObjectName> {
-        let named = match landed {
-            None => Vec::new(),
-            // Rewrites that were given up, and what came and went in a transaction, leave files that nothing names.
-            Some(landed) => objects(landed.transaction.actions()),
-        };
+        // Groups of a rewrite that were given up, and columns that were gathered elsewhere, leave files that nothing names.
+        let named = landed.map_or_else(Vec::new, |landed| objects(landed.transaction.actions()));
         let landed_attempt = landed.map(|landed| landed.facts.attempts);
         let lost = self.placed.iter().filter(|(attempt, _)| Some(*attempt) != landed_attempt).map(|(_, object)| object);
         self.staged.objects.iter().filter(|object| !named.contains(object)).chain(lost).cloned().collect()
@@ -106,7 +104,8 @@ impl<'a> Attempts<'a> {
 
     async fn run(&mut self) -> Result<Committed> {
         let transaction = &self.staged.transaction;
-        let mut rebase = Rebase::new(transaction.clone(), &self.staged.maps).map_err(|c| self.conflict(c))?;
+        let rebase = Rebase::new(transaction.clone(), &self.staged.maps).map_err(|c| self.conflict(c))?;
+        let mut rebase = rebase.reading(&self.staged.reads);
         let mut walked = transaction.read_version;
         loop {
             let newest = self.newest().await?;
@@ -174,7 +173,7 @@ impl<'a> Attempts<'a> {
             groups_dropped: rebased.groups_dropped,
             reran: self.reran,
         };
-        if rebased.transaction.is_empty() {
+        if rebased.transaction.is_empty() && rebased.gathers.is_empty() {
             facts.attempts = 0;
             let counts = rebased.transaction.steps.iter().map(|step| step.counts).collect();
             return Ok(Attempt::Landed(Committed { version: None, newest: newest.clone(), counts, facts }));
@@ -185,9 +184,10 @@ impl<'a> Attempts<'a> {
                 present.insert(id, (*self.log.deleted_rows(fragment).await?).clone());
             }
         }
+        let gathers = rebased.gathers.clone();
         let transaction = rebase::settle(rebased, present);
         let mut placed = Vec::new();
-        let attempt = self.create(newest, transaction, facts, &mut placed).await;
+        let attempt = self.create(newest, transaction, &gathers, facts, &mut placed).await;
         self.placed.extend(placed.into_iter().map(|object| (self.attempts, object)));
         attempt
     }
@@ -196,6 +196,7 @@ impl<'a> Attempts<'a> {
         &mut self,
         newest: &Arc<Version>,
         mut transaction: Transaction,
+        gathers: &[Gather],
         facts: CommitFacts,
         placed: &mut Vec<ObjectName>,
     ) -> Result<Attempt> {
@@ -213,6 +214,14 @@ impl<'a> Attempts<'a> {
             // Files name their columns by id, and others were given the ids that these count on.
             let coordinate = "the ids of the columns that both added".to_owned();
             return Err(self.conflict(Collision::unnamed(coordinate, before.version)));
+        }
+        if !gathers.is_empty() {
+            let gathered = gather::actions(self.log, self.staged, gathers, (before, &after, &minted), placed).await?;
+            for (step, action) in gathered {
+                let step = transaction.steps.get_mut(step).ok_or_else(|| broken(format!("there is no step {step}")))?;
+                step.actions.push(action);
+            }
+            (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
         }
         if place::place_vectors(store, &mut transaction, &after, &minted, placed).await? {
             (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;

@@ -17,6 +17,7 @@
 
 pub mod attempt;
 pub mod catalog;
+pub mod gather;
 pub mod invariants;
 pub mod outcome;
 mod place;

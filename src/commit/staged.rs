@@ -1,12 +1,13 @@
 //! What a statement hands to the commit layer: a transaction, its maps, and the files that only it knows of.
 
+use super::gather::WriteGathered;
 use crate::store::{ObjectName, Store};
 use crate::table::schema::FieldId;
 use crate::txn::action::{Action, MapLocation};
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::Transaction;
 use crate::txn::refs::Token;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A transaction that is ready to be committed. It owns the version that it read: a rewrite planned at version 5 is
@@ -22,6 +23,12 @@ pub struct Staged {
     pub objects: Vec<ObjectName>,
     /// The ids that its data files carry for fields that it adds itself. If other ids are minted, it cannot be committed.
     pub field_ids: BTreeMap<Token, FieldId>,
+    /// The fields whose values decided what it changes, or how. If others give them new values in place, in fragments that it
+    /// acts upon, it collides.
+    pub reads: BTreeSet<FieldId>,
+    /// Who writes files of values that have to be gathered when rewrites and new columns meet; without it, a transaction that
+    /// needs one does not land.
+    pub gathering: Option<Arc<dyn WriteGathered>>,
 }
 
 impl Staged {

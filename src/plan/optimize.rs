@@ -8,8 +8,8 @@
 //!                 CommitExec <- CoalescePartitions <- RewriteExec <- the groups, a partition each
 //! ```
 //!
-//! Without an order a fragment is rewritten if it is small (less than half of what a fragment is given) or if a large share
-//! of its rows is deleted. Fragments are taken in the order of their ids and put together up to the size of one; `FULL`
+//! Without an order a fragment is rewritten if it is small (less than half of what a fragment is given), if a large share
+//! of its rows is deleted, or if its columns lie in several files. Fragments are taken in the order of their ids and put together up to the size of one; `FULL`
 //! takes all of them. A small fragment that would be alone is left as it is, so OPTIMIZE comes to rest.
 //!
 //! With an order all fragments are sorted together, unless they are in that order already and not worn; `FULL` sorts them
@@ -85,8 +85,9 @@ fn is_small(fragment: &Fragment, rows_per_fragment: u64) -> bool {
     u64::from(fragment.live_rows()) * 2 < rows_per_fragment
 }
 
+/// Whether many of its rows are deleted, or its columns lie in several files, which are read side by side.
 fn is_worn(fragment: &Fragment, options: &AmendOptions) -> bool {
-    f64::from(fragment.deleted_rows()) > options.max_deleted_share * f64::from(fragment.physical_rows)
+    fragment.files.len() > 1 || f64::from(fragment.deleted_rows()) > options.max_deleted_share * f64::from(fragment.physical_rows)
 }
 
 /// Fragments that are sorted together: all of them, in parts of so many rows.
@@ -190,6 +191,7 @@ pub async fn plan(
         statement,
         again: Some(Arc::new(again)),
         max_attempts: options.max_statement_attempts.max(1),
+        reads: Default::default(),
         returned: None,
         stop,
     };
@@ -293,6 +295,7 @@ impl PlanAgain for Again {
 mod tests {
     use super::*;
     use crate::table::deletion_vector::DeletionFile;
+    use crate::table::fragment::DataFile;
     use crate::table::row_address::FragmentId;
 
     fn fragment(id: u32, rows: u32, deleted: u32) -> Arc<Fragment> {
@@ -317,6 +320,23 @@ mod tests {
         assert_eq!(chosen(&[fragment(0, 100, 10)], false), Vec::<Vec<u32>>::new());
         assert_eq!(chosen(&[fragment(0, 10, 0)], false), Vec::<Vec<u32>>::new());
         assert_eq!(chosen(&[], false), Vec::<Vec<u32>>::new());
+    }
+
+    #[test]
+    fn a_fragment_of_several_files_is_worn() {
+        let mut fragment = fragment(0, 100, 0);
+        let file = |path: &str| DataFile {
+            path: path.into(),
+            base: None,
+            size_bytes: 1,
+            checksum: Default::default(),
+            row_groups: vec![100],
+            columns: vec![],
+        };
+        Arc::make_mut(&mut fragment).files = vec![file("data/a.parquet")];
+        assert_eq!(chosen(&[fragment.clone()], false), Vec::<Vec<u32>>::new());
+        Arc::make_mut(&mut fragment).files.push(file("data/b.parquet"));
+        assert_eq!(chosen(&[fragment], false), [vec![0]]);
     }
 
     #[test]

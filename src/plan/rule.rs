@@ -1,10 +1,12 @@
 //! The analyzer rule: pins the tables of a statement, and rewrites the statement if it changes one.
 
 use super::merge;
+use super::reads::columns_read;
 use super::returning::{ChangedRow, Returning, target_of};
 use super::sink::RowSink;
 use super::subqueries::{self, Left};
 use super::target::{Target, address_columns};
+use super::update::changed_columns;
 use crate::error::Error;
 use crate::scan::pin::Pin;
 use crate::scan::provider::{Access, LakeTable};
@@ -19,7 +21,7 @@ use datafusion::logical_expr::dml::{DmlStatement, InsertOp, WriteOp};
 use datafusion::logical_expr::logical_plan::{Projection, TableScan, Values};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Plans statements on amend's tables.
@@ -79,6 +81,8 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
     }
     let pin = pins.of(table);
     let target = |access, statement| Target { table, pin: &pin, access, statement };
+    let width = table.planned().snapshot.schema.columns().count();
+    let mut changed = Vec::new();
     let (changes, input) = match &dml.op {
         WriteOp::Insert(InsertOp::Append) => {
             let input = rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?;
@@ -101,6 +105,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         }
         WriteOp::Update => {
             let input = target(Access::AddressesAndRows, "UPDATE").with_address(&dml.input)?;
+            changed = changed_columns(&input, width);
             match returning {
                 Some(returning) => (RowChanges::Update, updated_rows(input, table, returning)?),
                 None => (RowChanges::Update, rows_and_address(input, table)?),
@@ -113,11 +118,19 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         other => return Err(Error::unsupported(format!("{other} on table '{name}'"), None).into()),
     };
     let schema = Arc::new(input.schema().as_arrow().clone());
+    let all = &table.planned().snapshot.schema;
+    let reads = match changes {
+        RowChanges::Insert => BTreeSet::new(),
+        RowChanges::Delete | RowChanges::Update => columns_read(&dml.input, all)?,
+        RowChanges::Merge => all.columns().map(|column| column.id).collect(),
+    };
     let returned = returning.map(|returning| returning.output(input.schema())).transpose()?;
     let sink = RowSink {
         pin: pin.clone(),
         planned: table.planned().clone(),
         changes,
+        changed,
+        reads,
         schema,
         returned: returned.as_ref().map(|returned| Arc::new(returned.as_arrow().clone())),
         original: LogicalPlan::Dml(dml.clone()),

@@ -11,16 +11,19 @@
 //! Always holds: nothing happens before the plan is executed, so EXPLAIN changes nothing; what was staged for a run that
 //! did not land is removed.
 
+use super::gather::Gatherer;
 use super::parts;
 use super::returning::Returned;
 use super::scope::{Done, SessionScope};
 use super::stop::Stop;
+use crate::commit::gather::WriteGathered;
 use crate::commit::staged::{objects, remove};
 use crate::commit::{self, Committed, Staged};
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::store::env;
+use crate::table::schema::FieldId;
 use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{CommitFacts, RowCounts, Step, Transaction, TransactionId};
@@ -39,7 +42,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, execute_stream,
 };
 use futures::{StreamExt, TryStreamExt};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -71,6 +74,8 @@ pub struct CommitSpec {
     pub again: Option<Arc<dyn PlanAgain>>,
     /// How many times the statement is run at most.
     pub max_attempts: u32,
+    /// The fields whose values decided what the statement changes, or how.
+    pub reads: BTreeSet<FieldId>,
     /// The columns that the statement returns, if it returns rows instead of their number.
     pub returned: Option<SchemaRef>,
     /// What tells the writers that one of them failed.
@@ -173,7 +178,8 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     if let Some(scope) = &scope {
         scope.check_target(&spec.log)?;
     }
-    let (step, rows) = collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context).await?;
+    let (step, rows) =
+        collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context.clone()).await?;
     let counts = step.counts;
     let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts }, rows);
     let written = objects(step.actions.iter());
@@ -185,13 +191,15 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
         }
     };
     if let Some(scope) = scope.as_ref().filter(|scope| scope.in_transaction()) {
-        if let Err(error) = scope.append(&spec.log, &spec.base, step, maps).await {
+        if let Err(error) = scope.append(&spec.log, &spec.base, step, maps, &spec.reads).await {
             remove(spec.log.store(), &written).await;
             return Err(error);
         }
         return Ok(done(counts, None, CommitFacts::default()));
     }
-    let staged = staged(spec.base.snapshot.version, step, maps);
+    let gathering: Arc<dyn WriteGathered> = Arc::new(Gatherer::new(context));
+    let (reads, gathering) = (spec.reads.clone(), Some(gathering));
+    let staged = Staged { reads, gathering, ..staged(spec.base.snapshot.version, step, maps) };
     let staged = match &scope {
         Some(scope) => scope.keep_staged(&spec.log, staged),
         None => Some(staged),
@@ -222,7 +230,8 @@ async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
 pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Staged {
     let objects = objects(step.actions.iter());
     let id = TransactionId(env::new_uuid().as_u128());
-    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects, field_ids: BTreeMap::new() }
+    let transaction = Transaction { id, read_version, steps: vec![step] };
+    Staged { transaction, maps, objects, field_ids: BTreeMap::new(), reads: BTreeSet::new(), gathering: None }
 }
 
 /// Runs a statement until it lands or cannot.

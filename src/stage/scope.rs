@@ -13,9 +13,11 @@ use crate::faulty::{self, Fault};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::ReadView;
+use crate::table::schema::FieldId;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{CommitFacts, RowCounts, Step};
 use async_trait::async_trait;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the statements of a session share.
@@ -183,7 +185,14 @@ impl SessionScope {
     }
 
     /// Adds a statement's changes to the open transaction.
-    pub async fn append(&self, log: &Arc<VersionLog>, base: &Arc<Version>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<()> {
+    pub async fn append(
+        &self,
+        log: &Arc<VersionLog>,
+        base: &Arc<Version>,
+        step: Step,
+        maps: Vec<Arc<AddressMap>>,
+        reads: &BTreeSet<FieldId>,
+    ) -> Result<()> {
         if step.actions.is_empty() {
             return Ok(());
         }
@@ -192,7 +201,7 @@ impl SessionScope {
             Some(target) => target,
             None => Target::new(log.clone(), base.clone()),
         };
-        let target = target.append(log, step, maps).await?;
+        let target = target.append(log, step, maps, reads).await?;
         match &mut self.state().transaction {
             Some(transaction) => transaction.target = Some(target),
             None => return Err(Error::internal("the transaction ended while a statement of it ran")),

@@ -25,7 +25,7 @@ use crate::txn::composite::{Step, Transaction, TransactionId};
 use crate::txn::normalise;
 use crate::txn::rebase::{self, Rebase};
 use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A transaction between BEGIN and its end.
@@ -58,13 +58,14 @@ pub struct Target {
     minted: Minted,
     transaction: Transaction,
     maps: Vec<Arc<AddressMap>>,
+    reads: BTreeSet<FieldId>,
 }
 
 impl Target {
     pub(super) fn new(log: Arc<VersionLog>, base: Arc<Version>) -> Self {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![] };
-        Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![] }
+        Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![], reads: BTreeSet::new() }
     }
 
     /// Refuses another table than this one.
@@ -77,11 +78,18 @@ impl Target {
     }
 
     /// The target after one more statement.
-    pub(super) async fn append(mut self, log: &Arc<VersionLog>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<Self> {
+    pub(super) async fn append(
+        mut self,
+        log: &Arc<VersionLog>,
+        step: Step,
+        maps: Vec<Arc<AddressMap>>,
+        reads: &BTreeSet<FieldId>,
+    ) -> Result<Self> {
         self.check_table(log)?;
         let localised = self.localise(step);
         self.transaction.steps.push(localised);
         self.maps.extend(maps);
+        self.reads.extend(reads);
         let (working, minted) = preview(&self.log, &self.base, &self.transaction, &self.maps).await?;
         self.working = Arc::new(working);
         self.minted = minted;
@@ -147,7 +155,10 @@ impl Target {
         let (transaction, maps) = normalise::vanish(self.transaction, self.maps);
         let names_columns = !objects(transaction.actions()).is_empty();
         let field_ids = if names_columns { self.minted.fields } else { BTreeMap::new() };
-        StagedStatement { log: self.log, staged: Staged { transaction, maps, objects: written, field_ids } }
+        StagedStatement {
+            log: self.log,
+            staged: Staged { transaction, maps, objects: written, field_ids, reads: self.reads, gathering: None },
+        }
     }
 }
 

@@ -129,7 +129,7 @@ impl FragmentWriter {
     }
 
     /// The batch under the table's own schema: names and metadata are the table's, NULLs only where they may be.
-    fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    pub(super) fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         for (field, column) in self.arrow.fields().iter().zip(batch.columns()) {
             if !field.is_nullable() && column.logical_null_count() > 0 {
                 return Err(Error::NotNull { table: self.table.clone(), column: field.name().clone() });

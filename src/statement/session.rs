@@ -18,6 +18,7 @@ use crate::plan::returning::target_of;
 use crate::plan::subqueries::{self, Left};
 use crate::scan::pin::{ReadView, SessionView};
 use crate::stage::commit_exec::{returns_rows, staged};
+use crate::stage::gather::Gatherer;
 use crate::stage::scope::{Done, SessionScope, StagedStatement};
 use crate::store::env;
 use crate::txn::composite::{CommitFacts, RowCounts};
@@ -279,7 +280,7 @@ impl Session {
             let base = self.scope.view(&log).await?;
             let step = alter::step(state, &table, &base, alteration, sql).await?;
             if self.in_transaction() {
-                self.scope.append(&log, &base, step, vec![]).await?;
+                self.scope.append(&log, &base, step, vec![], &Default::default()).await?;
                 return Ok(done(None, CommitFacts::default()));
             }
             if step.actions.is_empty() {
@@ -329,7 +330,8 @@ impl Session {
         {
             statement.staged.discard(statement.log.store()).await;
         }
-        let Some(statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
+        let Some(mut statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
+        statement.staged.gathering = Some(Arc::new(Gatherer::new(self.ctx.task_ctx())));
         land(&self.lake, &statement, "COMMIT").await
     }
 

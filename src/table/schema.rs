@@ -6,7 +6,7 @@
 //! Always holds: ids are unique and never used again; siblings have different names; a parent precedes its children.
 
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, IntervalUnit, Schema as ArrowSchema, SchemaRef};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -141,6 +141,18 @@ impl TableSchema {
         self.fields.iter().filter(|field| field.parent.is_none())
     }
 
+    /// The schema of these columns alone, named by their positions; ids and order stay.
+    pub fn only(&self, positions: &[usize]) -> TableSchema {
+        let columns = self.columns().enumerate().filter(|(position, _)| positions.contains(position));
+        let mut kept: BTreeSet<FieldId> = columns.map(|(_, column)| column.id).collect();
+        // Parents precede their parts.
+        let mut keep = |field: &&Field| match field.parent {
+            None => kept.contains(&field.id),
+            Some(parent) => kept.contains(&parent) && kept.insert(field.id),
+        };
+        TableSchema { fields: self.fields.iter().filter(|field| keep(field)).cloned().collect() }
+    }
+
     /// The field of that id.
     pub fn field(&self, id: FieldId) -> Option<&Field> {
         self.fields.iter().find(|field| field.id == id)
@@ -257,6 +269,9 @@ mod tests {
         assert_eq!(arrow.field(2).metadata()[PARQUET_FIELD_ID], "4");
         assert_eq!(TableSchema::from_arrow(&arrow, FieldId(1)).unwrap(), schema);
         assert!(arrow.field(1).data_type().equals_datatype(nested().field(1).data_type()));
+        let ids = |schema: TableSchema| schema.fields().iter().map(|field| field.id.0).collect::<Vec<_>>();
+        assert_eq!(ids(schema.only(&[1])), [2, 3]);
+        assert_eq!(ids(schema.only(&[0, 2])), [1, 4, 5, 6, 7]);
     }
 
     #[test]

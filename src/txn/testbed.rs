@@ -8,17 +8,18 @@
 
 use super::action::{
     Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, ConfigUpdate, MapLocation, RemoveFragment, SetDeletionFile,
+    TombstoneFieldData,
 };
 use super::address_map::{AddressMap, MapSource, wire};
 use super::compare::{Comparison, Maps, compare};
 use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
 use super::normalise::vanish;
-use super::rebase::{Collision, Rebase, Rebased, settle, vectors_needed};
-use super::refs::{FieldRef, FragmentRef, Ref, Token};
+use super::rebase::{Collision, Gather, Place, Rebase, Rebased, settle, vectors_needed};
+use super::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
 use crate::manifest::apply::apply;
 use crate::manifest::snapshot::Snapshot;
 use crate::table::deletion_vector::{DeletionFile, decode};
-use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
+use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, Fragment};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{FieldId, FieldType};
 use crate::table::stats::ColumnStats;
@@ -67,6 +68,8 @@ pub struct Seen {
 pub struct Draft {
     pub transaction: Transaction,
     pub seen: Vec<Seen>,
+    /// Fields whose values decided what it does.
+    pub reads: BTreeSet<FieldId>,
     maps: Vec<Arc<AddressMap>>,
     files: BTreeMap<String, Vec<Row>>,
     fragment_tokens: u32,
@@ -149,14 +152,48 @@ impl Testbed {
 
     /// The live rows of a snapshot, by fragment, as a reader finds them.
     pub fn fragments_of(&self, snapshot: &Snapshot, staged: &BTreeMap<String, Vec<Row>>) -> Vec<Seen> {
-        let read = |fragment: &crate::table::fragment::Fragment| {
-            let (file, position) = fragment.backing(VALUE).expect("a value column");
-            assert_eq!(position, 1, "the value is the second column of '{}'", file.path);
-            let rows = self.files.get(&file.path).or_else(|| staged.get(&file.path)).expect("a file that exists");
-            assert_eq!(rows.len(), fragment.physical_rows as usize, "rows of '{}'", file.path);
-            Seen { fragment: Ref::Committed(fragment.id), rows: rows.clone(), dead: vector(&fragment.deletions, fragment.physical_rows) }
+        let read = |fragment: &Fragment| {
+            let rows = rows_of(fragment, &[&self.files, staged]);
+            Seen { fragment: Ref::Committed(fragment.id), rows, dead: vector(&fragment.deletions, fragment.physical_rows) }
         };
         snapshot.fragments.iter().map(|fragment| read(fragment)).collect()
+    }
+
+    /// The actions that add what has to be gathered, as the commit layer makes them, and the files.
+    fn gather(&self, gathers: &[Gather], draft: &Draft, before: &Snapshot, after: &Snapshot, minted: &Minted) -> Gathered {
+        let (mut actions, mut files) = (Vec::new(), BTreeMap::new());
+        for (at, gather) in gathers.iter().enumerate() {
+            let Some(fragment) = after.fragments.get(minted.fragment(gather.fragment).expect("a fragment with an id")) else { continue };
+            let mut rows = Vec::new();
+            for run in &gather.runs {
+                let from = match &run.from {
+                    Place::Present(id) => rows_of(before.fragments.get(*id).expect("a fragment to gather from"), &[&self.files]),
+                    Place::Staged { physical_rows, files } => {
+                        let holding = files.iter().rev().find(|(_, fields)| fields.contains(&Some(Ref::Committed(VALUE))));
+                        let none = || vec![(0, 0); *physical_rows as usize];
+                        holding.map_or_else(none, |(file, _)| draft.files[&file.path].clone())
+                    }
+                };
+                rows.extend(run.rows.iter().map(|row| from[row as usize]));
+            }
+            if let Some(order) = &gather.order {
+                rows = order.iter().map(|value| rows[*value as usize]).collect();
+            }
+            assert_eq!(rows.len(), fragment.physical_rows as usize, "values for every row of fragment {}", fragment.id);
+            let path = format!("data/{}-gathered-{at}.parquet", draft.transaction.id.0);
+            let backed = |field: &FieldRef| fragment.backing(minted.field(*field).expect("a field with an id")).is_some();
+            let old: Vec<FieldRef> = gather.fields.iter().copied().filter(backed).collect();
+            let (target, data_change) = (gather.fragment, gather.data_change);
+            if !old.is_empty() {
+                let tombstone = TombstoneFieldData { fragment: target, fields: old, data_change };
+                actions.push((gather.step, Action::TombstoneFieldData(tombstone)));
+            }
+            let file = data_file(&path, rows.len() as u32, gather.fields.len());
+            let add = AddDataFile { fragment: target, file, fields: gather.fields.clone(), data_change };
+            actions.push((gather.step, Action::AddDataFile(add)));
+            files.insert(path, rows);
+        }
+        (actions, files)
     }
 
     /// The rows of the newest version, sorted.
@@ -177,6 +214,7 @@ impl Testbed {
         Draft {
             transaction,
             seen: self.fragments_of(self.newest(), &BTreeMap::new()),
+            reads: BTreeSet::new(),
             maps: vec![],
             files: BTreeMap::new(),
             fragment_tokens: 0,
@@ -187,7 +225,7 @@ impl Testbed {
 
     /// A draft that begins to land.
     pub fn candidate(&self, draft: Draft) -> Result<Candidate, Collision> {
-        let rebase = Rebase::new(draft.transaction.clone(), &draft.maps)?;
+        let rebase = Rebase::new(draft.transaction.clone(), &draft.maps)?.reading(&draft.reads);
         let walked = draft.transaction.read_version;
         Ok(Candidate { draft, rebase, walked })
     }
@@ -283,10 +321,18 @@ impl Testbed {
         snapshot: &mut Snapshot,
         candidate: &mut Candidate,
         rebased: Rebased,
-        transaction: Transaction,
+        mut transaction: Transaction,
     ) -> CommittedTransaction {
-        let applied = apply(snapshot, &transaction, self.newest().version + 1);
-        let (after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
+        let version = self.newest().version + 1;
+        let applied = apply(snapshot, &transaction, version);
+        let (mut after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
+        if !rebased.gathers.is_empty() {
+            let (actions, files) = self.gather(&rebased.gathers, &candidate.draft, snapshot, &after, &minted);
+            actions.into_iter().for_each(|(step, action)| transaction.steps[step].actions.push(action));
+            candidate.draft.files.extend(files);
+            let applied = apply(snapshot, &transaction, version);
+            (after, _) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
+        }
         if let Err(reason) = (self.check)(snapshot, &after, &transaction) {
             panic!("{reason}: {transaction:#?}");
         }
@@ -314,6 +360,20 @@ impl Testbed {
         let (snapshot, _) = apply(&read.snapshot, &draft.transaction, read.snapshot.version).expect("a draft applies to what it read");
         live(&self.fragments_of(&snapshot, &draft.files))
     }
+}
+
+/// Actions by step, and what files hold.
+type Gathered = (Vec<(usize, Action)>, BTreeMap<String, Vec<Row>>);
+
+/// The rows of a fragment, deleted ones included. Keys and values may lie in two files.
+fn rows_of(fragment: &Fragment, files: &[&BTreeMap<String, Vec<Row>>]) -> Vec<Row> {
+    let column = |field: FieldId| {
+        let (file, _) = fragment.backing(field).unwrap_or_else(|| panic!("fragment {} has no field {field}", fragment.id));
+        let rows = files.iter().find_map(|files| files.get(&file.path)).unwrap_or_else(|| panic!("no file '{}'", file.path));
+        assert_eq!(rows.len(), fragment.physical_rows as usize, "rows of '{}'", file.path);
+        rows
+    };
+    column(KEY).iter().zip(column(VALUE)).map(|((key, _), (_, value))| (*key, *value)).collect()
 }
 
 fn over(rebase: &mut Rebase, version: u64, landed: &CommittedTransaction) -> Result<(), Collision> {
@@ -465,6 +525,27 @@ impl Draft {
         }
         let statement = format!("{operation} delete {deleted:?} update {updated:?} by {delta} insert {inserted:?}");
         self.step(operation, statement, actions, counts);
+    }
+
+    /// UPDATE of keys in column form: each fragment that has one of them gets a file of values.
+    pub fn update_columns(&mut self, keys: &[u32], delta: i64) {
+        let mut actions = Vec::new();
+        let mut counts = RowCounts::default();
+        for seen in &mut self.seen {
+            let updated: Vec<u32> = seen.live().filter(|(_, (key, _))| keys.contains(key)).map(|(offset, _)| offset).collect();
+            if updated.is_empty() {
+                continue;
+            }
+            counts.updated += updated.len() as u64;
+            updated.iter().for_each(|offset| seen.rows[*offset as usize].1 += delta);
+            let path = format!("data/{}-values-{}-{:?}.parquet", self.transaction.id.0, self.transaction.steps.len(), seen.fragment);
+            let (fragment, fields, data_change) = (seen.fragment, vec![Ref::Committed(VALUE)], true);
+            let file = data_file(&path, seen.rows.len() as u32, 1);
+            actions.push(Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: fields.clone(), data_change }));
+            actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }));
+            self.files.insert(path, seen.rows.clone());
+        }
+        self.step("UPDATE", format!("UPDATE {keys:?} by {delta} in place"), actions, counts);
     }
 
     /// The removal of whole fragments with their rows.
