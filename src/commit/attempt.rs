@@ -9,6 +9,7 @@ use super::WRITER;
 use super::invariants;
 use super::outcome::Committed;
 use super::place;
+use super::reads::{self, Landed};
 use super::staged::{Staged, objects, remove};
 use crate::error::{ConflictReport, Error, Result};
 use crate::manifest::apply::apply;
@@ -157,6 +158,10 @@ impl<'a> Attempts<'a> {
             let needed = rebase.maps_needed(landed);
             let maps = self.log.maps(landed, &needed).await?;
             rebase.over(number, landed, &maps).map_err(|c| self.conflict(c))?;
+            let seen = Landed { number, committed: landed, before: None, after: &version.snapshot };
+            if let Some(collision) = reads::collision(&self.staged.reads, self.log, seen).await? {
+                return Err(self.conflict(collision));
+            }
         }
         Ok(None)
     }

@@ -20,6 +20,7 @@ pub mod catalog;
 pub mod invariants;
 pub mod outcome;
 mod place;
+pub mod reads;
 pub mod staged;
 
 pub use attempt::publish;

@@ -1,5 +1,6 @@
 //! What a statement hands to the commit layer: a transaction, its maps, and the files that only it knows of.
 
+use super::reads::ReadAssertion;
 use crate::store::{ObjectName, Store};
 use crate::table::schema::FieldId;
 use crate::txn::action::{Action, MapLocation};
@@ -21,6 +22,8 @@ pub struct Staged {
     pub objects: Vec<ObjectName>,
     /// The ids that its data files carry for fields that it adds itself. If other ids are minted, it cannot be committed.
     pub field_ids: BTreeMap<Token, FieldId>,
+    /// What it read and others must not have changed.
+    pub reads: Vec<Arc<dyn ReadAssertion>>,
 }
 
 impl Staged {

@@ -21,5 +21,6 @@ pub mod optimize;
 pub mod options;
 pub mod rule;
 pub mod sink;
+mod source_keys;
 pub mod subqueries;
 pub mod target;

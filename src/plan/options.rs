@@ -1,5 +1,6 @@
 //! The settings of a session: `SET amend.<name> = <value>`.
 
+use crate::scan::isolation::SessionIsolation;
 use crate::stage::writer::ROWS_PER_FRAGMENT;
 use datafusion::common::config::{ConfigExtension, ConfigOptions};
 use datafusion::common::extensions_options;
@@ -15,6 +16,10 @@ extensions_options! {
 
         /// OPTIMIZE rewrites a fragment of which more than this share of rows is deleted.
         pub max_deleted_share: f64, default = 0.1
+
+        /// How far statements are kept apart: 'serializable' or 'snapshot'. If it is not set, the property of that name of
+        /// the table decides, and else it is serializable.
+        pub isolation: SessionIsolation, default = SessionIsolation::default()
     }
 }
 

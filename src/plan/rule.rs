@@ -1,10 +1,12 @@
 //! The analyzer rule: pins the tables of a statement, and rewrites the statement if it changes one.
 
 use super::merge;
+use super::options::options;
 use super::sink::RowSink;
 use super::subqueries::{self, Left};
 use super::target::{Target, address_columns};
 use crate::error::Error;
+use crate::scan::isolation::SessionIsolation;
 use crate::scan::pin::Pin;
 use crate::scan::provider::{Access, LakeTable};
 use crate::stage::row_changes::RowChanges;
@@ -25,8 +27,8 @@ use std::sync::Arc;
 pub struct AmendRule;
 
 impl AnalyzerRule for AmendRule {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut pins = Pins::default();
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut pins = Pins { isolation: options(config).isolation, pins: vec![] };
         let plan = plan.transform_down_with_subqueries(|node| match node {
             LogicalPlan::Dml(dml) => match lake_table(&dml.target) {
                 Some(table) => {
@@ -46,7 +48,7 @@ impl AnalyzerRule for AmendRule {
             other => Ok(Transformed::no(other)),
         });
         // Statements that have nothing to do with our tables are left alone.
-        if pins.0.is_empty() { plan.data() } else { subqueries::exact(plan.data()?, Left::Joins) }
+        if pins.pins.is_empty() { plan.data() } else { subqueries::exact(plan.data()?, Left::Joins) }
     }
 
     fn name(&self) -> &str {
@@ -55,16 +57,18 @@ impl AnalyzerRule for AmendRule {
 }
 
 /// The pins of one statement, one for each table and version.
-#[derive(Default)]
-struct Pins(Vec<Arc<Pin>>);
+struct Pins {
+    isolation: SessionIsolation,
+    pins: Vec<Arc<Pin>>,
+}
 
 impl Pins {
     fn of(&mut self, table: &LakeTable) -> Arc<Pin> {
-        if let Some(pin) = self.0.iter().find(|pin| Arc::ptr_eq(pin.log(), table.log()) && pin.at() == table.at()) {
+        if let Some(pin) = self.pins.iter().find(|pin| Arc::ptr_eq(pin.log(), table.log()) && pin.at() == table.at()) {
             return pin.clone();
         }
-        let pin = table.pin();
-        self.0.push(pin.clone());
+        let pin = table.pin(self.isolation);
+        self.pins.push(pin.clone());
         pin
     }
 }
@@ -81,6 +85,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
     }
     let pin = pins.of(table);
     let target = |access, statement| Target { table, pin: &pin, access, statement };
+    let mut keys = None;
     let (changes, input) = match &dml.op {
         WriteOp::Insert(InsertOp::Append) => (RowChanges::Insert, rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?),
         WriteOp::Insert(InsertOp::Overwrite) => {
@@ -103,13 +108,15 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
             (RowChanges::Update, rows_and_address(input, table)?)
         }
         WriteOp::MergeInto(merge) => {
-            let input = merge::plan(&target(Access::AddressesAndRows, "MERGE"), &dml.table_name, &dml.input, merge)?;
+            let input;
+            (input, keys) = merge::plan(&target(merge::access(merge), "MERGE"), &dml.table_name, &dml.input, merge)?;
             (RowChanges::Merge, input)
         }
         other => return Err(Error::unsupported(format!("{other} on table '{name}'"), None).into()),
     };
     let schema = Arc::new(input.schema().as_arrow().clone());
-    let sink = RowSink { pin: pin.clone(), planned: table.planned().clone(), changes, schema, original: LogicalPlan::Dml(dml.clone()) };
+    let sink =
+        RowSink { pin: pin.clone(), planned: table.planned().clone(), changes, schema, keys, original: LogicalPlan::Dml(dml.clone()) };
     let sink_name = TableReference::bare(format!("{}_of_{name}", changes.operation().to_lowercase()));
     Ok(LogicalPlan::Dml(DmlStatement::new(
         sink_name,

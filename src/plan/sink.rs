@@ -5,8 +5,10 @@
 //! it was before the rewrite, so that it can be planned again when it collides.
 
 use super::options::options;
+use super::source_keys;
 use crate::error::{Error, Result};
 use crate::manifest::version::Version;
+use crate::scan::keys::Keys;
 use crate::scan::pin::Pin;
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
 use crate::stage::row_changes::RowChanges;
@@ -34,6 +36,8 @@ pub struct RowSink {
     pub changes: RowChanges,
     /// The columns that reach the sink.
     pub schema: SchemaRef,
+    /// The keys of the source, if the plan notes them.
+    pub keys: Option<Arc<Keys>>,
     /// The statement before the rewrite.
     pub original: LogicalPlan,
 }
@@ -62,6 +66,9 @@ impl TableProvider for RowSink {
         if whole_rows && base.snapshot.schema != self.planned.snapshot.schema {
             return Err(self.pin.schema_changed(&self.planned, &base).into());
         }
+        if let Some(keys) = self.keys.as_ref().filter(|_| !source_keys::all_read(&input)) {
+            keys.forgo();
+        }
         let log = self.pin.log().clone();
         let options = options(session.config_options());
         let stop = Arc::<Stop>::default();
@@ -79,6 +86,7 @@ impl TableProvider for RowSink {
         });
         let commit = CommitSpec {
             base,
+            pin: Some(self.pin.clone()),
             operation: self.changes.operation(),
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,

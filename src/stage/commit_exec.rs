@@ -13,11 +13,13 @@
 use super::parts;
 use super::scope::{Done, SessionScope};
 use super::stop::Stop;
+use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::{objects, remove};
 use crate::commit::{self, Committed, Staged};
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::scan::pin::Pin;
 use crate::store::env;
 use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
@@ -61,6 +63,8 @@ pub struct CommitSpec {
     pub log: Arc<VersionLog>,
     /// The version that the statement read.
     pub base: Arc<Version>,
+    /// The pin that its scans share, which knows what they read; `None` if that is of no account.
+    pub pin: Option<Arc<Pin>>,
     /// The kind of statement.
     pub operation: &'static str,
     /// The statement in words, for when the session does not know the user's.
@@ -163,7 +167,8 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
         }
         return Ok(done(counts, None, CommitFacts::default()));
     }
-    let staged = staged(spec.base.snapshot.version, step, maps);
+    let mut staged = staged(spec.base.snapshot.version, step, maps);
+    staged.reads = spec.pin.iter().flat_map(|pin| pin.reads()).map(|read| read as Arc<dyn ReadAssertion>).collect();
     let staged = match &scope {
         Some(scope) => scope.keep_staged(&spec.log, staged),
         None => Some(staged),
@@ -191,7 +196,7 @@ async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
 pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Staged {
     let objects = objects(step.actions.iter());
     let id = TransactionId(env::new_uuid().as_u128());
-    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects, field_ids: BTreeMap::new() }
+    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects, field_ids: BTreeMap::new(), reads: vec![] }
 }
 
 /// Runs a statement until it lands or cannot.

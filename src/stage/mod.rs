@@ -14,6 +14,7 @@ pub mod engine_error;
 mod intent;
 pub mod marks;
 pub mod parts;
+mod reads;
 pub mod rewrite_exec;
 pub mod row_changes;
 pub mod scope;

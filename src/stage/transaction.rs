@@ -8,11 +8,13 @@
 //! ```
 
 use super::scope::StagedStatement;
+use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::{Staged, objects};
 use crate::error::{Error, Result};
 use crate::manifest::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::scan::read::Read;
 use crate::store::env;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
@@ -21,7 +23,7 @@ use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{Step, Transaction, TransactionId};
 use crate::txn::rebase::{self, Rebase};
 use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A transaction between BEGIN and its end.
@@ -29,6 +31,8 @@ use std::sync::Arc;
 pub struct OpenTransaction {
     /// The versions that it reads, by table folder.
     pub(super) views: HashMap<String, Arc<Version>>,
+    /// What it read of them, by table folder, where it is to be serializable.
+    pub(super) reads: HashMap<String, Vec<Arc<Read>>>,
     /// The table that it changes.
     pub(super) target: Option<Target>,
     /// Why it can only be rolled back.
@@ -61,6 +65,11 @@ impl Target {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![] };
         Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![] }
+    }
+
+    /// The table's folder.
+    pub(super) fn label(&self) -> &str {
+        self.log.store().label()
     }
 
     /// Refuses another table than this one.
@@ -134,11 +143,19 @@ impl Target {
         step
     }
 
-    pub(super) fn into_staged(self) -> StagedStatement {
+    /// What is to be committed, having read this.
+    pub(super) fn into_staged(self, reads: Vec<Arc<Read>>) -> StagedStatement {
+        // A column of its own has an id that another one may be given: it says nothing of others' rows.
+        let own: BTreeSet<FieldId> = self.minted.fields.values().copied().collect();
+        let asserted =
+            |read: Arc<Read>| -> Arc<dyn ReadAssertion> { if read.fields.is_disjoint(&own) { read } else { Arc::new(read.of_all_rows()) } };
+        // A transaction that says nothing new takes its place where it read.
+        let reads = if self.transaction.changes_data() { reads } else { vec![] };
+        let reads = reads.into_iter().map(asserted).collect();
         let objects = objects(self.transaction.actions());
         let writes = !objects.is_empty();
         let field_ids = if writes { self.minted.fields } else { BTreeMap::new() };
-        StagedStatement { log: self.log, staged: Staged { transaction: self.transaction, maps: self.maps, objects, field_ids } }
+        StagedStatement { log: self.log, staged: Staged { transaction: self.transaction, maps: self.maps, objects, field_ids, reads } }
     }
 }
 

@@ -18,6 +18,7 @@
 
 pub mod action;
 pub mod address_map;
+pub mod changes;
 pub mod composite;
 pub mod describe;
 pub mod footprint;

@@ -77,6 +77,8 @@ impl World {
             let session = session_of(&lake, *partitions).await;
             let set = format!("SET amend.rows_per_fragment = {rows_per_fragment}");
             session.execute(&set).await.unwrap();
+            // The model knows of rows that both changed, not of what was read.
+            session.execute("SET amend.isolation = 'snapshot'").await.unwrap();
             trace.push(format!("[{who}] SET datafusion.execution.target_partitions = {partitions}; {set};"));
             sessions.push((session, None));
         }
