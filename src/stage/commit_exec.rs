@@ -16,7 +16,7 @@ use super::stop::Stop;
 use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::{objects, remove};
 use crate::commit::{self, Committed, Staged};
-use crate::error::{Error, Result};
+use crate::error::{ConflictReport, Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::Pin;
@@ -140,7 +140,7 @@ pub async fn collect_step(
 /// One run of a statement: what it changed, or the collision that makes it run again.
 enum Run {
     Done(Done),
-    Collided(Error),
+    Collided(Box<ConflictReport>),
 }
 
 async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, context: Arc<TaskContext>) -> Result<Run> {
@@ -151,7 +151,9 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     }
     let step = collect_step(input, spec.operation, statement, &spec.log, &spec.stop, context).await?;
     let counts = step.counts;
-    let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts });
+    let done = |counts, version, facts, files_written| {
+        Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts, files_written, conflicts: vec![] })
+    };
     let written = objects(step.actions.iter());
     let maps = match maps(spec, &step).await {
         Ok(maps) => maps,
@@ -165,7 +167,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
             remove(spec.log.store(), &written).await;
             return Err(error);
         }
-        return Ok(done(counts, None, CommitFacts::default()));
+        return Ok(done(counts, None, CommitFacts::default(), written.len()));
     }
     let mut staged = staged(spec.base.snapshot.version, step, maps);
     staged.reads = spec.pin.iter().flat_map(|pin| pin.reads()).map(|read| read as Arc<dyn ReadAssertion>).collect();
@@ -173,13 +175,15 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
         Some(scope) => scope.keep_staged(&spec.log, staged),
         None => Some(staged),
     };
-    let Some(staged) = staged else { return Ok(done(counts, None, CommitFacts::default())) };
+    let Some(staged) = staged else { return Ok(done(counts, None, CommitFacts::default(), written.len())) };
     if staged.transaction.is_empty() {
-        return Ok(done(counts, None, CommitFacts::default()));
+        return Ok(done(counts, None, CommitFacts::default(), 0));
     }
-    match commit::publish(&spec.log, &staged, reran).await {
-        Ok(Committed { version, counts, facts, .. }) => Ok(done(counts.first().copied().unwrap_or_default(), version, facts)),
-        Err(error @ Error::Conflict(_)) => Ok(Run::Collided(error)),
+    match commit::publish(&spec.log, staged, reran).await {
+        Ok(Committed { version, counts, facts, files_written, .. }) => {
+            Ok(done(counts.first().copied().unwrap_or_default(), version, facts, files_written))
+        }
+        Err(Error::Conflict(report)) => Ok(Run::Collided(report)),
         Err(error) => Err(error),
     }
 }
@@ -202,21 +206,29 @@ pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Stag
 /// Runs a statement until it lands or cannot.
 async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<Done> {
     let (mut input, mut spec, mut reran) = (input, spec, 0u32);
+    let mut conflicts = Vec::new();
     loop {
         let collision = match run_once(input, &spec, reran, context.clone()).await? {
             Run::Done(mut done) => {
                 done.facts.reran = reran;
+                done.conflicts = conflicts;
                 return Ok(done);
             }
-            Run::Collided(error) => error,
+            Run::Collided(report) => report,
         };
         reran += 1;
-        let Some(again) = spec.again.clone().filter(|_| reran < spec.max_attempts) else { return Err(collision) };
-        tracing::debug!(table = spec.log.table(), reran, %collision, "running a statement again");
-        tokio::time::sleep(env::jitter((Duration::from_millis(2) * 2u32.saturating_pow(reran.min(8))).min(MAX_PAUSE))).await;
+        let Some(again) = spec.again.clone().filter(|_| reran < spec.max_attempts) else { return Err(Error::Conflict(collision)) };
+        tracing::debug!(table = spec.log.table(), statement = collision.statement, reran, "running a statement again");
+        conflicts.push(*collision);
+        pause_before_run(reran).await;
         let plan = again.plan_again().await?;
         (input, spec) = taken_apart(&plan)?.ok_or_else(|| Error::internal("a statement planned again commits nothing"))?;
     }
+}
+
+/// A short random pause before a statement is run again, longer each time.
+pub async fn pause_before_run(reran: u32) {
+    tokio::time::sleep(env::jitter((Duration::from_millis(2) * 2u32.saturating_pow(reran.min(8))).min(MAX_PAUSE))).await;
 }
 
 /// What is committed, and how.

@@ -8,7 +8,7 @@
 
 use super::transaction::{OpenTransaction, Target};
 use crate::commit::Staged;
-use crate::error::{Error, Result};
+use crate::error::{ConflictReport, Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::ReadView;
@@ -55,6 +55,10 @@ pub struct Done {
     pub version: Option<u64>,
     /// What it took.
     pub facts: CommitFacts,
+    /// How many data files and maps were written for it.
+    pub files_written: usize,
+    /// The collisions for which it was run again, in their order.
+    pub conflicts: Vec<ConflictReport>,
 }
 
 impl SessionScope {

@@ -12,6 +12,7 @@ mod format_golden;
 mod format_proto;
 mod format_samples;
 mod full_disk;
+mod group_commit;
 mod leftovers;
 mod lying_store;
 mod reads;

@@ -169,7 +169,7 @@ impl World {
         let changed = match outcome {
             Ok(Outcome::Changed(changed)) => changed,
             // A transaction that changed nothing.
-            Ok(_) => Changed { operation: String::new(), counts: RowCounts::default(), version: None, facts: Default::default() },
+            Ok(_) => nothing_changed(),
             Err(error) if error.sqlstate() == "40001" => {
                 self.note("40001");
                 match self.model.land(transaction) {
@@ -253,6 +253,11 @@ async fn shortened(mut plan: Plan) -> Plan {
         }
     }
     plan
+}
+
+fn nothing_changed() -> Changed {
+    let (counts, facts) = (RowCounts::default(), Default::default());
+    Changed { operation: String::new(), counts, version: None, facts, files_written: 0, conflicts: vec![] }
 }
 
 fn number(variable: &str) -> Option<u64> {
