@@ -21,6 +21,7 @@ use super::place;
 use super::staged::{Staged, remove};
 use super::ticket::{Answer, Ticket, ours};
 use crate::error::{Error, Result};
+use crate::faulty::{self, Fault};
 use crate::manifest::apply::apply;
 use crate::manifest::encode;
 use crate::manifest::log::VersionLog;
@@ -257,7 +258,12 @@ impl<'a> Group<'a> {
                 let number = version.snapshot.version;
                 part.extend(aside.into_iter().map(|(member, _)| member));
                 for member in part {
-                    if ours(&version, member.ticket.id()).is_some() {
+                    let landed = ours(&version, member.ticket.id()).is_some();
+                    if landed && faulty::is(Fault::FailThoughLanded) {
+                        self.answer(&member.ticket, Err(Error::internal("the answer was lost")));
+                        continue;
+                    }
+                    if landed && !faulty::is(Fault::ApplyTwice) {
                         self.landed_in(&member.ticket, &version);
                         continue;
                     }
@@ -305,7 +311,7 @@ impl<'a> Group<'a> {
             }
         }
         let mut before = &newest.snapshot;
-        for (position, candidate) in candidates.iter().enumerate() {
+        for (position, candidate) in candidates.iter().enumerate().filter(|_| !faulty::any()) {
             if let Err(reason) = invariants::check(before, &candidate.after, &candidate.committed.transaction) {
                 return Ok(Created::Broken(position, broken(reason)));
             }

@@ -4,8 +4,9 @@
 //! by a copy.
 
 use super::reads::{self, Landed};
-use super::ticket::Ticket;
+use super::ticket::{Ticket, ours};
 use crate::error::{ConflictReport, Error, Result};
+use crate::faulty::{self, Fault};
 use crate::manifest::apply::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
@@ -51,12 +52,12 @@ impl Member {
     pub async fn walk(&mut self, log: &VersionLog, newest: u64) -> Result<Option<Arc<Version>>> {
         for number in self.walked + 1..=newest {
             let version = log.read(number).await?;
-            if super::ticket::ours(&version, self.ticket.id()).is_some() {
+            if ours(&version, self.ticket.id()).is_some() && !faulty::is(Fault::ApplyTwice) {
                 return Ok(Some(version));
             }
             self.ticket.did_not_land(number);
             self.rebase.version_landed();
-            for committed in &version.transactions {
+            for committed in version.transactions.iter().filter(|_| !faulty::is(Fault::BlindRetry)) {
                 let landed = Landed { number, committed, before: None, after: &version.snapshot };
                 over(&mut self.rebase, &self.ticket, log, landed).await?;
             }

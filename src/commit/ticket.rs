@@ -90,9 +90,8 @@ impl Ticket {
     fn unnamed(&self, landed: Option<&CommittedTransaction>) -> Vec<ObjectName> {
         let named = match landed {
             None => Vec::new(),
-            // Groups of a rewrite that were given up leave files that nothing names.
-            Some(landed) if landed.facts.groups_dropped > 0 => objects(landed.transaction.actions()),
-            Some(_) => return Vec::new(),
+            // Rewrites that were given up, and what came and went in a transaction, leave files that nothing names.
+            Some(landed) => objects(landed.transaction.actions()),
         };
         self.staged.objects.iter().filter(|object| !named.contains(object)).cloned().collect()
     }

@@ -20,6 +20,9 @@ extensions_options! {
         /// How far statements are kept apart: 'serializable' or 'snapshot'. If it is not set, the property of that name of
         /// the table decides, and else it is serializable.
         pub isolation: SessionIsolation, default = SessionIsolation::default()
+
+        /// How many rows OPTIMIZE sorts together at most; of a larger table each part of that size is sorted by itself.
+        pub max_rows_per_sort: u64, default = 128 * 1024 * 1024
     }
 }
 

@@ -38,6 +38,8 @@ pub struct RowSink {
     pub schema: SchemaRef,
     /// The keys of the source, if the plan notes them.
     pub keys: Option<Arc<Keys>>,
+    /// The columns that the statement returns, if it returns rows.
+    pub returned: Option<SchemaRef>,
     /// The statement before the rewrite.
     pub original: LogicalPlan,
 }
@@ -78,6 +80,7 @@ impl TableProvider for RowSink {
             schema: self.planned.snapshot.schema.clone(),
             changes: self.changes,
             rows_per_fragment: options.rows_per_fragment,
+            returned: self.returned.clone(),
             stop: stop.clone(),
         };
         let again = session.as_any().downcast_ref::<SessionState>().map(|state| {
@@ -91,6 +94,7 @@ impl TableProvider for RowSink {
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,
             max_attempts: options.max_statement_attempts.max(1),
+            returned: self.returned.clone(),
             stop,
             log,
         };

@@ -4,6 +4,7 @@
 //!   ScanRequest { fragments, deleted rows, projection, predicate, .. }
 //!      |  pruning     which fragments can hold a row that matches, by the statistics of the manifest
 //!      |  statistics  what the planner may believe of those that are left
+//!      |  backing     which of a fragment's files hold the columns that are wanted
 //!      v
 //!   plan            DataSourceExec( file groups, FragmentSource )
 //!      |                                |
@@ -22,6 +23,7 @@
 //! field id alone; what the planner is told to be exact is exact for the *live* rows.
 
 pub mod address;
+mod backing;
 pub mod evolve;
 pub mod isolation;
 pub mod keys;
@@ -35,6 +37,7 @@ pub mod read;
 mod reader;
 pub mod source;
 pub mod statistics;
+mod zip;
 
 #[cfg(test)]
 mod tests;

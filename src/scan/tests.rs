@@ -7,4 +7,5 @@ mod oracle;
 mod planning;
 mod reads;
 mod row_groups;
+mod several_files;
 mod trust;

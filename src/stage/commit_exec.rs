@@ -4,13 +4,15 @@
 //!   parts ──> one step ──┬── the session only stages     -> kept for it
 //!                        ├── a transaction is open       -> appended to it
 //!                        └── else: commit ──> landed
-//!                               └── collided: plan the statement again on the newest version, and run it again
+//!                               └── collided, or a rewrite of which others were first everywhere:
+//!                                     plan the statement again on the newest version, and run it again
 //! ```
 //!
 //! Always holds: nothing happens before the plan is executed, so EXPLAIN changes nothing; what was staged for a run that
 //! did not land is removed.
 
 use super::parts;
+use super::returning::Returned;
 use super::scope::{Done, SessionScope};
 use super::stop::Stop;
 use crate::commit::reads::ReadAssertion;
@@ -38,7 +40,7 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
     ReplaceChildrenOptions, execute_stream,
 };
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -73,6 +75,8 @@ pub struct CommitSpec {
     pub again: Option<Arc<dyn PlanAgain>>,
     /// How many times the statement is run at most.
     pub max_attempts: u32,
+    /// The columns that the statement returns, if it returns rows instead of their number.
+    pub returned: Option<SchemaRef>,
     /// What tells the writers that one of them failed.
     pub stop: Arc<Stop>,
 }
@@ -90,7 +94,7 @@ impl CommitExec {
     /// Commits what `input` stages.
     pub fn new(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(COUNT_SCHEMA.clone()),
+            EquivalenceProperties::new(spec.returned.as_ref().unwrap_or(&COUNT_SCHEMA).clone()),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,
@@ -111,13 +115,35 @@ pub async fn collect_step(
     stop: &Stop,
     context: Arc<TaskContext>,
 ) -> Result<Step> {
+    collect_parts(input, operation, statement, log, stop, None, context).await.map(|(step, _)| step)
+}
+
+/// The same, with the rows that the statement returns.
+async fn collect_parts(
+    input: Arc<dyn ExecutionPlan>,
+    operation: &'static str,
+    statement: String,
+    log: &VersionLog,
+    stop: &Stop,
+    returned: Option<&SchemaRef>,
+    context: Arc<TaskContext>,
+) -> Result<(Step, Vec<RecordBatch>)> {
     stop.reset();
     let mut staged = Vec::new();
+    let mut rows = returned.map(|schema| Returned::new(schema.clone(), &context));
     let mut stream = execute_stream(input, context)?;
     let mut failure = None;
     while let Some(batch) = stream.next().await {
-        match batch.map_err(Error::from).and_then(|batch| parts::from_batch(&batch)) {
-            Ok(steps) => staged.extend(steps),
+        let answer = batch.map_err(Error::from).and_then(|batch| parts::from_batch(&batch, returned));
+        let held = answer.and_then(|(steps, returned)| {
+            staged.extend(steps);
+            match (&mut rows, returned) {
+                (Some(rows), Some(returned)) => rows.push(returned),
+                _ => Ok(()),
+            }
+        });
+        match held {
+            Ok(()) => {}
             // Others may have staged something by now: they are told, and heard to the end.
             Err(error) => {
                 stop.fail();
@@ -134,13 +160,15 @@ pub async fn collect_step(
     if merged.is_err() {
         remove(log.store(), &objects).await;
     }
-    merged
+    Ok((merged?, rows.map(Returned::into_batches).unwrap_or_default()))
 }
 
-/// One run of a statement: what it changed, or the collision that makes it run again.
+/// One run of a statement: what it changed, or what makes it run again.
 enum Run {
-    Done(Done),
+    Done(Done, Vec<RecordBatch>),
     Collided(Box<ConflictReport>),
+    /// Others rewrote all that it rewrote.
+    GivenUp(Done),
 }
 
 async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, context: Arc<TaskContext>) -> Result<Run> {
@@ -149,10 +177,11 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     if let Some(scope) = &scope {
         scope.check_target(&spec.log)?;
     }
-    let step = collect_step(input, spec.operation, statement, &spec.log, &spec.stop, context).await?;
+    let (step, rows) = collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context).await?;
     let counts = step.counts;
     let done = |counts, version, facts, files_written| {
-        Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts, files_written, conflicts: vec![] })
+        let done = Done { operation: spec.operation.to_owned(), counts, version, facts, files_written, conflicts: vec![] };
+        Run::Done(done, rows)
     };
     let written = objects(step.actions.iter());
     let maps = match maps(spec, &step).await {
@@ -181,7 +210,10 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     }
     match commit::publish(&spec.log, staged, reran).await {
         Ok(Committed { version, counts, facts, files_written, .. }) => {
-            Ok(done(counts.first().copied().unwrap_or_default(), version, facts, files_written))
+            match done(counts.first().copied().unwrap_or_default(), version, facts, files_written) {
+                Run::Done(done, _) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
+                done => Ok(done),
+            }
         }
         Err(Error::Conflict(report)) => Ok(Run::Collided(report)),
         Err(error) => Err(error),
@@ -204,22 +236,27 @@ pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Stag
 }
 
 /// Runs a statement until it lands or cannot.
-async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<Done> {
+async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<(Done, Vec<RecordBatch>)> {
     let (mut input, mut spec, mut reran) = (input, spec, 0u32);
     let mut conflicts = Vec::new();
     loop {
-        let collision = match run_once(input, &spec, reran, context.clone()).await? {
-            Run::Done(mut done) => {
-                done.facts.reran = reran;
-                done.conflicts = conflicts;
-                return Ok(done);
-            }
-            Run::Collided(report) => report,
+        let told = |mut done: Done, rows, conflicts: &mut Vec<ConflictReport>| {
+            done.facts.reran = reran;
+            done.conflicts = std::mem::take(conflicts);
+            (done, rows)
+        };
+        let outcome = match run_once(input, &spec, reran, context.clone()).await? {
+            Run::Done(done, rows) => return Ok(told(done, rows, &mut conflicts)),
+            Run::Collided(report) => Err(report),
+            Run::GivenUp(done) => Ok(done),
+        };
+        let Some(again) = spec.again.clone().filter(|_| reran + 1 < spec.max_attempts) else {
+            return outcome.map(|done| told(done, vec![], &mut conflicts)).map_err(Error::Conflict);
         };
         reran += 1;
-        let Some(again) = spec.again.clone().filter(|_| reran < spec.max_attempts) else { return Err(Error::Conflict(collision)) };
-        tracing::debug!(table = spec.log.table(), statement = collision.statement, reran, "running a statement again");
-        conflicts.push(*collision);
+        let why = outcome.as_ref().err().map_or("others rewrote all of its fragments", |report| report.coordinate.as_str());
+        tracing::debug!(table = spec.log.table(), operation = spec.operation, reran, why, "running a statement again");
+        conflicts.extend(outcome.err().map(|report| *report));
         pause_before_run(reran).await;
         let plan = again.plan_again().await?;
         (input, spec) = taken_apart(&plan)?.ok_or_else(|| Error::internal("a statement planned again commits nothing"))?;
@@ -246,6 +283,14 @@ fn taken_apart(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Commitment>> {
     *first = input;
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     Ok(Some((plan.clone().replace_children(children, options)?, spec)))
+}
+
+/// Whether a plan changes a table and yields rows instead of their number.
+pub fn returns_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match plan.downcast_ref::<CommitExec>() {
+        Some(commit) => commit.spec.returned.is_some(),
+        None => plan.children().first().is_some_and(|child| returns_rows(child)),
+    }
 }
 
 fn count_batch(count: u64) -> EngineResult<RecordBatch> {
@@ -313,19 +358,21 @@ impl ExecutionPlan for CommitExec {
         let (input, spec) = (self.input.clone(), self.spec.clone());
         let attempts = MetricBuilder::new(&self.metrics).counter("commit_attempts", 0);
         let commit_time = MetricBuilder::new(&self.metrics).subset_time("statement_time", 0);
+        let (schema, returns) = (self.schema(), self.spec.returned.is_some());
         let stream = futures::stream::once(async move {
             let timer = commit_time.timer();
             let done = run(input, spec, context.clone()).await;
             timer.done();
-            let done = done.map_err(DataFusionError::from)?;
+            let (done, rows) = done.map_err(DataFusionError::from)?;
             attempts.add(done.facts.attempts as usize);
             let count = done.count();
             if let Some(scope) = context.session_config().get_extension::<SessionScope>() {
                 scope.set_done(done);
             }
-            count_batch(count)
+            Ok::<_, DataFusionError>(if returns { rows } else { vec![count_batch(count)?] })
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(COUNT_SCHEMA.clone(), stream.boxed())))
+        let batches = stream.map_ok(|batches| futures::stream::iter(batches.into_iter().map(Ok))).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.boxed())))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -49,6 +49,7 @@ pub(super) fn of_rewrite(sources: impl Iterator<Item = FragmentId>, schema: &Tab
             sources: fragments.iter().map(|fragment| Ref::Committed(*fragment)).collect(),
             targets: vec![Ref::Local(Token(0))],
             map: MapLocation::Inline(Bytes::new()),
+            order: None,
         }));
         let remove = |fragment: &FragmentId| RemoveFragment { fragment: Ref::Committed(*fragment), data_change: false };
         actions.extend(fragments.iter().map(|fragment| Action::RemoveFragment(remove(fragment))));
@@ -69,7 +70,7 @@ fn new_fragment(schema: &TableSchema, data_change: bool) -> [Action; 2] {
     };
     let fragment = Ref::Local(Token(0));
     [
-        Action::AddFragment(AddFragment { token: Token(0), physical_rows: 0, data_change }),
+        Action::AddFragment(AddFragment { id: fragment, physical_rows: 0, data_change }),
         Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }),
     ]
 }

@@ -6,11 +6,14 @@
 //!   the statement's actions name fragments of the working version;
 //!   those that the transaction itself made become tokens again
 //! ```
+//!
+//! At its end fragments that came and went in it are left out, and their files removed.
 
 use super::scope::StagedStatement;
 use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::{Staged, objects};
 use crate::error::{Error, Result};
+use crate::faulty::{self, Fault};
 use crate::manifest::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
@@ -21,6 +24,7 @@ use crate::table::schema::FieldId;
 use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{Step, Transaction, TransactionId};
+use crate::txn::normalise;
 use crate::txn::rebase::{self, Rebase};
 use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -43,8 +47,8 @@ impl OpenTransaction {
     /// The version of a table that it reads: its own working version where it has changed the table.
     pub(super) fn view(&self, key: &str) -> Option<Arc<Version>> {
         match &self.target {
-            Some(target) if target.log.store().label() == key => Some(target.working.clone()),
-            _ => self.views.get(key).cloned(),
+            Some(target) if target.log.store().label() == key && !faulty::is(Fault::ForgetOwnWrites) => Some(target.working.clone()),
+            _ => self.views.get(key).filter(|_| !faulty::is(Fault::FracturedRead)).cloned(),
         }
     }
 }
@@ -114,7 +118,7 @@ impl Target {
         };
         for action in &mut step.actions {
             match action {
-                Action::AddFragment(add) => add.token = Token(add.token.0 + next_fragment),
+                Action::AddFragment(add) => fragment(&mut add.id),
                 Action::AddDataFile(add) => {
                     fragment(&mut add.fragment);
                     add.fields.iter_mut().for_each(field);
@@ -144,18 +148,23 @@ impl Target {
     }
 
     /// What is to be committed, having read this.
-    pub(super) fn into_staged(self, reads: Vec<Arc<Read>>) -> StagedStatement {
+    pub(super) fn into_staged(mut self, reads: Vec<Arc<Read>>) -> StagedStatement {
+        if faulty::is(Fault::DropLastStep) && self.transaction.steps.len() > 1 {
+            self.transaction.steps.pop();
+        }
         // A column of its own has an id that another one may be given: it says nothing of others' rows.
         let own: BTreeSet<FieldId> = self.minted.fields.values().copied().collect();
         let asserted =
             |read: Arc<Read>| -> Arc<dyn ReadAssertion> { if read.fields.is_disjoint(&own) { read } else { Arc::new(read.of_all_rows()) } };
+        // Files of fragments that came and went stay among the objects, so that they are removed.
+        let written = objects(self.transaction.actions());
+        let (transaction, maps) = normalise::vanish(self.transaction, self.maps);
         // A transaction that says nothing new takes its place where it read.
-        let reads = if self.transaction.changes_data() { reads } else { vec![] };
+        let reads = if transaction.changes_data() { reads } else { vec![] };
         let reads = reads.into_iter().map(asserted).collect();
-        let objects = objects(self.transaction.actions());
-        let writes = !objects.is_empty();
-        let field_ids = if writes { self.minted.fields } else { BTreeMap::new() };
-        StagedStatement { log: self.log, staged: Staged { transaction: self.transaction, maps: self.maps, objects, field_ids, reads } }
+        let names_columns = !objects(transaction.actions()).is_empty();
+        let field_ids = if names_columns { self.minted.fields } else { BTreeMap::new() };
+        StagedStatement { log: self.log, staged: Staged { transaction, maps, objects: written, field_ids, reads } }
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::action::Action;
 use super::composite::CommittedTransaction;
-use super::refs::{FragmentRef, Ref};
+use super::refs::FragmentRef;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
 use roaring::RoaringBitmap;
@@ -37,11 +37,20 @@ impl Changes {
         let mut targets: BTreeMap<FragmentRef, usize> = BTreeMap::new();
         let moves: BTreeSet<FragmentRef> =
             landed.transaction.actions().filter_map(Action::change_of_address).flat_map(|change| change.sources.iter().copied()).collect();
+        let mut born: BTreeSet<FragmentRef> = BTreeSet::new();
         for (number, step) in landed.transaction.steps.iter().enumerate() {
             for action in &step.actions {
+                if let Action::AddFragment(add) = action {
+                    born.insert(add.id);
+                }
+                // Whether a fragment holds rows that were there before: it was itself, or rows moved to it, in another step than
+                // this one.
+                let existed = |fragment: FragmentRef, but_for: Option<usize>| {
+                    !born.contains(&fragment) || targets.get(&fragment).is_some_and(|moved| Some(*moved) != but_for)
+                };
                 match action {
                     Action::AddFragment(add) if add.data_change => {
-                        own.insert(Ref::Local(add.token));
+                        own.insert(add.id);
                     }
                     Action::ChangeOfAddress(change) => {
                         targets.extend(change.targets.iter().map(|target| (*target, number)));
@@ -49,18 +58,18 @@ impl Changes {
                             own.extend(&change.targets);
                         }
                     }
-                    Action::SetDeletionFile(set) if existed(set.fragment, &targets, None) => {
+                    Action::SetDeletionFile(set) if existed(set.fragment, None) => {
                         if let Some(id) = landed.minted.fragment(set.fragment) {
                             *changes.deleted.entry(id).or_default() |= &set.added;
                         }
                     }
-                    Action::RemoveFragment(remove) if existed(remove.fragment, &targets, None) && !moves.contains(&remove.fragment) => {
+                    Action::RemoveFragment(remove) if existed(remove.fragment, None) && !moves.contains(&remove.fragment) => {
                         changes.removed.extend(landed.minted.fragment(remove.fragment));
                     }
-                    Action::AddDataFile(add) if add.data_change && existed(add.fragment, &targets, Some(number)) => {
+                    Action::AddDataFile(add) if add.data_change && existed(add.fragment, Some(number)) => {
                         changes.wrote(landed, add.fragment, add.fields.iter().filter_map(|field| landed.minted.field(*field)));
                     }
-                    Action::TombstoneFieldData(tombstone) if tombstone.data_change && existed(tombstone.fragment, &targets, Some(number)) => {
+                    Action::TombstoneFieldData(tombstone) if tombstone.data_change && existed(tombstone.fragment, Some(number)) => {
                         let fields = tombstone.fields.iter().filter_map(|field| landed.minted.field(*field));
                         changes.wrote(landed, tombstone.fragment, fields);
                     }
@@ -94,14 +103,6 @@ impl Changes {
     /// Whether it changed nothing that can be read.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.deleted.is_empty() && self.removed.is_empty() && self.columns.is_empty()
-    }
-}
-
-/// Whether a fragment holds rows that were there before: it was itself, or rows moved to it, in another step than `step`.
-fn existed(fragment: FragmentRef, targets: &BTreeMap<FragmentRef, usize>, step: Option<usize>) -> bool {
-    match fragment {
-        Ref::Committed(_) => true,
-        Ref::Local(_) => targets.get(&fragment).is_some_and(|moved| Some(*moved) != step),
     }
 }
 

@@ -32,12 +32,9 @@ pub fn describe(action: &Action, of: &CommittedTransaction) -> Description {
     let fields = |fields: &[FieldRef]| fields.iter().filter_map(|field| minted.field(*field)).collect::<Vec<_>>();
     let described = Description { data_change: true, ..Description::default() };
     match action {
-        Action::AddFragment(add) => Description {
-            fragment: fragment(FragmentRef::Local(add.token)),
-            rows: Some(u64::from(add.physical_rows)),
-            data_change: add.data_change,
-            ..described
-        },
+        Action::AddFragment(add) => {
+            Description { fragment: fragment(add.id), rows: Some(u64::from(add.physical_rows)), data_change: add.data_change, ..described }
+        }
         Action::AddDataFile(add) => Description {
             fragment: fragment(add.fragment),
             fields: fields(&add.fields),
@@ -58,9 +55,10 @@ pub fn describe(action: &Action, of: &CommittedTransaction) -> Description {
         Action::ChangeOfAddress(change) => Description {
             data_change: false,
             detail: format!(
-                "fragments {} to {}; map {}",
+                "fragments {} to {}{}; map {}",
                 list(change.sources.iter().filter_map(|source| fragment(*source))),
                 list(change.targets.iter().filter_map(|target| fragment(*target))),
+                change.order.as_ref().map_or(String::new(), |order| format!(", ordered by {order}")),
                 match &change.map {
                     MapLocation::Inline(bytes) => format!("of {} bytes", bytes.len()),
                     MapLocation::Object { path, size_bytes, .. } => format!("{path}, {size_bytes} bytes"),

@@ -33,7 +33,7 @@ fn new(token: u32) -> FragmentRef {
 }
 
 fn add(token: u32, data_change: bool) -> Action {
-    Action::AddFragment(AddFragment { token: Token(token), physical_rows: 4, data_change })
+    Action::AddFragment(AddFragment { id: new(token), physical_rows: 4, data_change })
 }
 
 fn delete(fragment: FragmentRef, rows: impl IntoIterator<Item = u32>) -> Action {
@@ -46,7 +46,8 @@ fn remove(fragment: FragmentRef, data_change: bool) -> Action {
 
 /// A rewrite of `sources` to one fragment.
 fn rewrite(sources: &[FragmentRef], target: u32) -> Vec<Action> {
-    let change = ChangeOfAddress { sources: sources.to_vec(), targets: vec![new(target)], map: MapLocation::Inline(Bytes::new()) };
+    let change =
+        ChangeOfAddress { sources: sources.to_vec(), targets: vec![new(target)], map: MapLocation::Inline(Bytes::new()), order: None };
     let mut actions = vec![add(target, false), Action::ChangeOfAddress(change)];
     actions.extend(sources.iter().map(|source| remove(*source, false)));
     actions
@@ -63,6 +64,13 @@ fn new_rows_and_rows_that_are_gone_are_told_of() {
     assert_eq!(update.deleted, BTreeMap::from([(FragmentId(3), [1, 2, 5].into_iter().collect())]));
     assert_eq!(update.removed, ids(&[4]));
     assert!(update.columns.is_empty() && !update.is_empty());
+}
+
+#[test]
+fn a_fragment_of_a_reserved_id_is_new_like_any_other() {
+    let add = Action::AddFragment(AddFragment { id: old(7), physical_rows: 4, data_change: true });
+    let inserted = changes(vec![vec![add, delete(old(7), [1])]]);
+    assert_eq!((inserted.added, inserted.deleted), (ids(&[7]), BTreeMap::new()));
 }
 
 #[test]
