@@ -28,7 +28,7 @@ use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
 use crate::store::{CreateAnswer, ObjectName, env};
-use crate::txn::composite::{CommitFacts, CommittedTransaction};
+use crate::txn::composite::CommitFacts;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -317,11 +317,16 @@ impl<'a> Group<'a> {
             }
             before = &candidate.after;
         }
-        let mut after = before.clone();
+        let mut transactions = Vec::with_capacity(candidates.len());
+        let mut last = None;
+        for Candidate { committed, after } in candidates {
+            transactions.push(committed);
+            last = Some(after);
+        }
+        let mut after = last.ok_or_else(|| broken("nothing is left to publish".into()))?;
         if let Some(folded) = place::place_pages(store, &after.fragments, placed).await? {
             after.fragments = folded;
         }
-        let transactions: Vec<CommittedTransaction> = candidates.into_iter().map(|candidate| candidate.committed).collect();
         let version = Version { snapshot: after, transactions, time_ms: env::now_ms(), writer: WRITER.to_owned() };
         let transactions = encode::encode_transactions(&version.transactions).map_err(|e| broken(e.to_string()))?;
         let spilled = if transactions.needs_object() {

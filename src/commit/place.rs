@@ -7,7 +7,7 @@ use crate::manifest::fragments::{FragmentSet, Page};
 use crate::store::{ObjectName, Store};
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::puffin::PuffinWriter;
-use crate::txn::action::Action;
+use crate::txn::action::{Action, SetDeletionFile};
 use crate::txn::composite::CommittedTransaction;
 use crate::txn::refs::FragmentRef;
 use std::collections::BTreeMap;
@@ -18,7 +18,13 @@ const MAX_INLINE_VECTOR_BYTES: usize = 1024;
 /// Moves the large inline vectors of transactions that follow one another to one Puffin file, if there are any, and says so. A
 /// vector of a fragment that is gone after the last of them stays. What is written is added to `written` first.
 pub(super) async fn place_vectors(store: &Store, candidates: &mut [Candidate], written: &mut Vec<ObjectName>) -> Result<bool> {
-    let Some(after) = candidates.last().map(|last| last.after.clone()) else { return Ok(false) };
+    let is_large = |set: &SetDeletionFile| match &set.vector {
+        Some(DeletionFile::Inline { blob, .. }) => blob.len() > MAX_INLINE_VECTOR_BYTES,
+        Some(DeletionFile::Puffin { .. }) | None => false,
+    };
+    let actions = candidates.iter().flat_map(|candidate| candidate.committed.transaction.actions());
+    let any_large = actions.filter_map(Action::deletion).any(is_large);
+    let Some(after) = candidates.last().filter(|_| any_large).map(|last| last.after.clone()) else { return Ok(false) };
     let name = ObjectName::new_deletions();
     let mut puffin = PuffinWriter::new();
     let mut any = false;
