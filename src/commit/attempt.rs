@@ -1,17 +1,26 @@
-//! Attempts at the next version, until it holds the transaction or cannot.
+//! Attempts at the next version, until it holds the transactions of a group or cannot.
+//!
+//! ```text
+//!   newest version ──> each member walks over what landed ──> one after another: rebase over those before it, settle, apply
+//!        ^                                                        │  who collides with one before it is set aside
+//!        │                                                        v
+//!        └── somebody else's <── read the slot <── not created <── create the version ──> created: all have their answers
+//! ```
 //!
 //! An answer of the store other than "created" proves nothing: a lost answer, a conditional write that a proxy repeated,
-//! a time-out. Only reading the slot decides: our transaction's id in it means that we committed.
+//! a time-out. Only reading the slot decides: a transaction's id in it means that it committed.
 //!
-//! Always holds: a transaction is never applied twice and never reported as failed when it landed.
+//! Always holds: a transaction is never applied twice and never reported as failed when it landed. What a member comes to because
+//! of others of its group counts once those have landed, and is found out anew if they do not.
 
 use super::WRITER;
-use super::gather;
 use super::invariants;
+use super::member::{Candidate, Member, Verdict};
 use super::outcome::Committed;
 use super::place;
-use super::staged::{Staged, objects, remove};
-use crate::error::{ConflictReport, Error, Result};
+use super::staged::{Staged, remove};
+use super::ticket::{Answer, Ticket, ours};
+use crate::error::{Error, Result};
 use crate::faulty::{self, Fault};
 use crate::manifest::apply::apply;
 use crate::manifest::encode;
@@ -19,9 +28,8 @@ use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
 use crate::store::{CreateAnswer, ObjectName, env};
-use crate::txn::composite::{CommitFacts, CommittedTransaction, Transaction, TransactionId};
-use crate::txn::rebase::{self, Collision, Gather, Rebase};
-use std::collections::BTreeMap;
+use crate::txn::composite::CommitFacts;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,90 +42,118 @@ const MAX_PAUSE: Duration = Duration::from_millis(50);
 /// Every so many versions the hint is written.
 const HINT_INTERVAL: u64 = 16;
 
-/// Commits a transaction on the newest version of its table, or says why it cannot be. `reran` is how many times its
-/// statement was run again before, for the record. Staged objects of a transaction that is not committed are removed.
-pub async fn publish(log: &VersionLog, staged: &Staged, reran: u32) -> Result<Committed> {
-    let _turn = log.turn().await;
-    Attempts::new(log, staged, reran, None).finish().await
-}
-
 /// Creates a table: its first version, made of nothing by the transaction.
-pub async fn publish_first(log: &VersionLog, staged: &Staged, table_id: u128) -> Result<Committed> {
-    Attempts::new(log, staged, 0, Some(table_id)).finish().await
+pub async fn publish_first(log: &VersionLog, staged: Arc<Staged>, table_id: u128) -> Result<Committed> {
+    let (ticket, mut answer) = Ticket::new(staged, 0);
+    Group::new(log, [ticket], Some(table_id)).commit().await;
+    let Answer { outcome, unnamed } = answer.try_recv().map_err(|_| Error::internal("a table was neither created nor not"))?;
+    remove(log.store(), &unnamed).await;
+    outcome
 }
 
-struct Attempts<'a> {
+/// Transactions that are committed together.
+pub(super) struct Group<'a> {
     log: &'a VersionLog,
-    staged: &'a Staged,
-    reran: u32,
+    /// Those without an answer.
+    members: Vec<Member>,
     /// The identity of a table that is being created.
     creating: Option<u128>,
     attempts: u32,
     /// Unclear answers in a row.
     unclear: u32,
-    /// The version in which the transaction may still come to be, after an unclear answer: a late success. Only what else
-    /// turns up in that slot removes the doubt.
-    doubt: Option<u64>,
     /// Vectors, pages and the like, by the attempt that wrote them.
     placed: Vec<(u32, ObjectName)>,
+    /// The attempts that landed, late ones too.
+    landed: BTreeSet<u32>,
+    /// Whether an attempt may have landed without anybody knowing.
+    unknown: bool,
 }
 
 /// What an attempt came to.
 enum Attempt {
-    /// The version is ours.
-    Landed(Committed),
+    /// All that were part of it have their answers, or it must be made again without one that has.
+    Over,
     /// The slot went to somebody else.
     Lost,
     /// The slot was absent after an unclear answer.
     Absent(Error),
 }
 
-impl<'a> Attempts<'a> {
-    fn new(log: &'a VersionLog, staged: &'a Staged, reran: u32, creating: Option<u128>) -> Self {
-        Attempts { log, staged, reran, creating, attempts: 0, unclear: 0, doubt: None, placed: Vec::new() }
-    }
+/// What became of the next version.
+enum Created {
+    /// It was created.
+    Version(Arc<Version>),
+    /// It is there already; it may be ours all the same.
+    Taken(Arc<Version>),
+    /// It is not there, after an unclear answer.
+    Absent(Error),
+    /// It would break an invariant because of this one of its transactions.
+    Broken(usize, Error),
+}
 
-    /// Runs, and removes the objects that no version names for certain.
-    async fn finish(mut self) -> Result<Committed> {
-        let outcome = self.run().await;
-        let outcome = outcome.map_err(|error| match (error, self.doubt) {
-            (error @ Error::OutcomeUnknown { .. }, _) | (error, None) => error,
-            (error, Some(version)) => Error::OutcomeUnknown { table: self.log.table().to_owned(), version, reason: error.to_string() },
-        });
-        let unnamed = match &outcome {
-            Ok(committed) => self.unnamed(committed.version.and_then(|_| ours(&committed.newest, self.staged.transaction.id))),
-            Err(Error::OutcomeUnknown { .. }) => Vec::new(),
-            Err(_) => self.unnamed(None),
-        };
-        remove(self.log.store(), &unnamed).await;
-        outcome
-    }
+/// What a member comes to if those before it in its group land.
+enum Aside {
+    Nothing(Committed),
+    Fails(Error),
+}
 
-    /// The objects that the transaction as it landed does not name; all of them if it did not land.
-    fn unnamed(&self, landed: Option<&CommittedTransaction>) -> Vec<ObjectName> {
-        // Groups of a rewrite that were given up, and columns that were gathered elsewhere, leave files that nothing names.
-        let named = landed.map_or_else(Vec::new, |landed| objects(landed.transaction.actions()));
-        let landed_attempt = landed.map(|landed| landed.facts.attempts);
-        let lost = self.placed.iter().filter(|(attempt, _)| Some(*attempt) != landed_attempt).map(|(_, object)| object);
-        self.staged.objects.iter().filter(|object| !named.contains(object)).chain(lost).cloned().collect()
-    }
-
-    async fn run(&mut self) -> Result<Committed> {
-        let transaction = &self.staged.transaction;
-        let rebase = Rebase::new(transaction.clone(), &self.staged.maps).map_err(|c| self.conflict(c))?;
-        let mut rebase = rebase.reading(&self.staged.reads);
-        let mut walked = transaction.read_version;
-        loop {
-            let newest = self.newest().await?;
-            for version in walked + 1..=newest.snapshot.version {
-                if let Some(landed) = self.walk(&mut rebase, version).await? {
-                    return Ok(landed);
-                }
+impl<'a> Group<'a> {
+    /// A group of these transactions, in their order.
+    pub fn new(log: &'a VersionLog, tickets: impl IntoIterator<Item = Arc<Ticket>>, creating: Option<u128>) -> Self {
+        let mut members = Vec::new();
+        for ticket in tickets {
+            match Member::new(ticket.clone(), log.table()) {
+                Ok(member) => members.push(member),
+                Err(error) => ticket.answer(log.table(), Err(error)),
             }
-            walked = walked.max(newest.snapshot.version);
+        }
+        Group { log, members, creating, attempts: 0, unclear: 0, placed: vec![], landed: BTreeSet::new(), unknown: false }
+    }
+
+    /// Commits until every ticket has its answer, and removes the objects that no version names for certain.
+    pub async fn commit(mut self) {
+        if let Err(error) = self.run().await {
+            let mut members = std::mem::take(&mut self.members);
+            let last = members.pop();
+            for member in members {
+                self.answer(&member.ticket, Err(error.copied()));
+            }
+            if let Some(member) = last {
+                self.answer(&member.ticket, Err(error));
+            }
+        }
+        if !self.unknown {
+            let lost: Vec<ObjectName> =
+                self.placed.iter().filter(|(attempt, _)| !self.landed.contains(attempt)).map(|(_, object)| object.clone()).collect();
+            remove(self.log.store(), &lost).await;
+        }
+    }
+
+    fn answer(&mut self, ticket: &Ticket, outcome: Result<Committed>) {
+        let outcome = outcome.map_err(|error| match error {
+            // It was no part of what may have landed.
+            Error::OutcomeUnknown { version, reason, .. } if ticket.doubt().is_none() => {
+                Error::Store { operation: "read", object: ObjectName::version(version).to_string(), source: reason.into() }
+            }
+            error => error,
+        });
+        self.unknown |= outcome.is_err() && ticket.doubt().is_some();
+        ticket.answer(self.log.table(), outcome);
+    }
+
+    async fn run(&mut self) -> Result<()> {
+        loop {
+            if self.members.is_empty() {
+                return Ok(());
+            }
+            let newest = self.newest().await?;
+            self.walk(newest.snapshot.version).await;
+            if self.members.is_empty() {
+                return Ok(());
+            }
             self.attempts += 1;
-            match self.attempt(&rebase, &newest).await? {
-                Attempt::Landed(committed) => return Ok(committed),
+            match self.attempt(&newest).await? {
+                Attempt::Over => continue,
                 Attempt::Lost => self.unclear = 0,
                 Attempt::Absent(error) => {
                     self.unclear += 1;
@@ -144,96 +180,155 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Walks over one version; returns the outcome if it turns out to be ours.
-    async fn walk(&mut self, rebase: &mut Rebase, number: u64) -> Result<Option<Committed>> {
-        let version = self.log.read(number).await?;
-        if let Some(ours) = ours(&version, self.staged.transaction.id)
-            && !faulty::is(Fault::ApplyTwice)
-        {
-            return Ok(Some(Committed::landed(version.clone(), ours)));
-        }
-        self.doubt = self.doubt.filter(|slot| *slot != number);
-        rebase.version_landed();
-        for landed in version.transactions.iter().filter(|_| !faulty::is(Fault::BlindRetry)) {
-            let needed = rebase.maps_needed(landed);
-            let maps = self.log.maps(landed, &needed).await?;
-            rebase.over(number, landed, &maps).map_err(|c| self.conflict(c))?;
-        }
-        Ok(None)
-    }
-
-    async fn attempt(&mut self, rebase: &Rebase, newest: &Arc<Version>) -> Result<Attempt> {
-        let before = &newest.snapshot;
-        let rebased = rebase.finish(|id| before.fragments.get(id).is_some()).map_err(|c| self.conflict(c))?;
-        let mut facts = CommitFacts {
-            attempts: self.attempts,
-            rebased_over: rebased.versions,
-            rows_carried: rebased.rows_carried,
-            vectors_merged: rebased.vectors_merged,
-            groups_dropped: rebased.groups_dropped,
-            reran: self.reran,
-        };
-        if rebased.transaction.is_empty() && rebased.gathers.is_empty() {
-            facts.attempts = 0;
-            let counts = rebased.transaction.steps.iter().map(|step| step.counts).collect();
-            return Ok(Attempt::Landed(Committed { version: None, newest: newest.clone(), counts, facts }));
-        }
-        let mut present = BTreeMap::new();
-        for id in rebase::vectors_needed(&rebased) {
-            if let Some(fragment) = before.fragments.get(id) {
-                present.insert(id, (*self.log.deleted_rows(fragment).await?).clone());
+    /// Every member walks over what landed; those that landed themselves, or cannot any more, have their answers.
+    async fn walk(&mut self, newest: u64) {
+        for mut member in std::mem::take(&mut self.members) {
+            match member.walk(self.log, newest).await {
+                Ok(None) => self.members.push(member),
+                Ok(Some(version)) => self.landed_in(&member.ticket, &version),
+                Err(error) => self.answer(&member.ticket, Err(error)),
             }
         }
-        let gathers = rebased.gathers.clone();
-        let transaction = rebase::settle(rebased, present);
+    }
+
+    /// A transaction turned out to be in a version.
+    fn landed_in(&mut self, ticket: &Ticket, version: &Arc<Version>) {
+        if let Some(committed) = ours(version, ticket.id()) {
+            self.landed.insert(committed.facts.attempts);
+            let CommitFacts { attempts, rebased_over, rows_carried, vectors_merged, groups_dropped, reran } = committed.facts;
+            tracing::debug!(
+                table = self.log.table(),
+                version = version.snapshot.version,
+                transaction = %ticket.id(),
+                transactions = version.transactions.len(),
+                attempts,
+                rebased_over,
+                rows_carried,
+                vectors_merged,
+                groups_dropped,
+                reran,
+                "a transaction landed"
+            );
+            self.answer(ticket, Ok(Committed::landed(version.clone(), committed)));
+        }
+    }
+
+    /// Tries to create the version after `newest`. Members that can land, one behind the other, are part of it; those that cannot
+    /// because of these are set aside.
+    async fn attempt(&mut self, newest: &Arc<Version>) -> Result<Attempt> {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        let mut part: Vec<Member> = Vec::new();
+        let mut aside: Vec<(Member, Aside)> = Vec::new();
         let mut placed = Vec::new();
-        let attempt = self.create(newest, transaction, &gathers, facts, &mut placed).await;
+        for member in std::mem::take(&mut self.members) {
+            let verdict = match member.verdict(self.log, &newest.snapshot, &candidates, self.attempts, &mut placed).await {
+                Ok(Verdict::Lands(candidate)) => {
+                    candidates.push(*candidate);
+                    part.push(member);
+                    continue;
+                }
+                Ok(Verdict::Nothing { counts, facts }) => {
+                    Aside::Nothing(Committed { version: None, newest: newest.clone(), counts, facts, files_written: 0 })
+                }
+                Err(error) => Aside::Fails(error),
+            };
+            match candidates.is_empty() {
+                true => self.settle_aside(&member.ticket, verdict, newest),
+                false => aside.push((member, verdict)),
+            }
+        }
+        if part.is_empty() {
+            self.placed.extend(placed.into_iter().map(|object| (self.attempts, object)));
+            return Ok(Attempt::Over);
+        }
+        let mut outcome = Ok(Attempt::Over);
+        let created = self.create(newest, candidates, &part, &mut placed).await;
         self.placed.extend(placed.into_iter().map(|object| (self.attempts, object)));
-        attempt
+        match created {
+            Ok(Created::Version(version)) => {
+                for member in part {
+                    self.landed_in(&member.ticket, &version);
+                }
+                for (member, verdict) in aside {
+                    self.settle_aside(&member.ticket, verdict, &version);
+                }
+                return Ok(Attempt::Over);
+            }
+            Ok(Created::Broken(member, error)) => self.answer(&part.swap_remove(member).ticket, Err(error)),
+            Ok(Created::Taken(version)) => {
+                let number = version.snapshot.version;
+                part.extend(aside.into_iter().map(|(member, _)| member));
+                for member in part {
+                    let landed = ours(&version, member.ticket.id()).is_some();
+                    if landed && faulty::is(Fault::FailThoughLanded) {
+                        self.answer(&member.ticket, Err(Error::internal("the answer was lost")));
+                        continue;
+                    }
+                    if landed && !faulty::is(Fault::ApplyTwice) {
+                        self.landed_in(&member.ticket, &version);
+                        continue;
+                    }
+                    // Where the slot is taken, nothing of ours can still come to be in it.
+                    member.ticket.did_not_land(number);
+                    match self.creating {
+                        Some(_) => self.answer(&member.ticket, Err(Error::TableExists { table: self.log.table().to_owned() })),
+                        None => self.members.push(member),
+                    }
+                }
+                return Ok(if self.members.is_empty() { Attempt::Over } else { Attempt::Lost });
+            }
+            Ok(Created::Absent(error)) => outcome = Ok(Attempt::Absent(error)),
+            Err(error) => outcome = Err(error),
+        }
+        self.members = part;
+        self.members.extend(aside.into_iter().map(|(member, _)| member));
+        outcome
     }
 
+    /// A member that those before it left nothing to do, or that collides with one of them: they are in `version` now.
+    fn settle_aside(&mut self, ticket: &Ticket, verdict: Aside, version: &Arc<Version>) {
+        match verdict {
+            Aside::Nothing(committed) => self.answer(ticket, Ok(Committed { newest: version.clone(), ..committed })),
+            Aside::Fails(error) => self.answer(ticket, Err(error)),
+        }
+    }
+
+    /// Creates the version after `newest` that holds the transactions of `part`.
     async fn create(
-        &mut self,
+        &self,
         newest: &Arc<Version>,
-        mut transaction: Transaction,
-        gathers: &[Gather],
-        facts: CommitFacts,
+        mut candidates: Vec<Candidate>,
+        part: &[Member],
         placed: &mut Vec<ObjectName>,
-    ) -> Result<Attempt> {
+    ) -> Result<Created> {
         let store = self.log.store();
-        let before = &newest.snapshot;
-        let number = before.version + 1;
+        let number = newest.snapshot.version + 1;
         let broken = |reason: String| Error::internal(format!("table '{}', version {number}: {reason}", self.log.table()));
-        let (mut after, minted) = match apply(before, &transaction, number) {
-            Ok(applied) => applied,
-            // What no coordinate names, as a part of a field that went with its parent: it reads anew.
-            Err(error) if facts.rebased_over > 0 => return Err(self.conflict(Collision::unnamed(error.to_string(), before.version))),
-            Err(error) => return Err(broken(error.to_string())),
-        };
-        if self.staged.field_ids.iter().any(|(token, id)| minted.fields.get(token) != Some(id)) {
-            // Files name their columns by id, and others were given the ids that these count on.
-            let coordinate = "the ids of the columns that both added".to_owned();
-            return Err(self.conflict(Collision::unnamed(coordinate, before.version)));
-        }
-        if !gathers.is_empty() {
-            let gathered = gather::actions(self.log, self.staged, gathers, (before, &after, &minted), placed).await?;
-            for (step, action) in gathered {
-                let step = transaction.steps.get_mut(step).ok_or_else(|| broken(format!("there is no step {step}")))?;
-                step.actions.push(action);
+        if place::place_vectors(store, &mut candidates, placed).await? {
+            let mut before = &newest.snapshot;
+            for candidate in &mut candidates {
+                (candidate.after, _) = apply(before, &candidate.committed.transaction, number).map_err(|e| broken(e.to_string()))?;
+                before = &candidate.after;
             }
-            (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
         }
-        if place::place_vectors(store, &mut transaction, &after, &minted, placed).await? {
-            (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
+        let mut before = &newest.snapshot;
+        for (position, candidate) in candidates.iter().enumerate().filter(|_| !faulty::any()) {
+            if let Err(reason) = invariants::check(before, &candidate.after, &candidate.committed.transaction) {
+                return Ok(Created::Broken(position, broken(reason)));
+            }
+            before = &candidate.after;
         }
-        if !faulty::any() {
-            invariants::check(before, &after, &transaction).map_err(broken)?;
+        let mut transactions = Vec::with_capacity(candidates.len());
+        let mut last = None;
+        for Candidate { committed, after } in candidates {
+            transactions.push(committed);
+            last = Some(after);
         }
+        let mut after = last.ok_or_else(|| broken("nothing is left to publish".into()))?;
         if let Some(folded) = place::place_pages(store, &after.fragments, placed).await? {
             after.fragments = folded;
         }
-        let committed = CommittedTransaction { transaction, minted, facts };
-        let version = Version { snapshot: after, transactions: vec![committed], time_ms: env::now_ms(), writer: WRITER.to_owned() };
+        let version = Version { snapshot: after, transactions, time_ms: env::now_ms(), writer: WRITER.to_owned() };
         let transactions = encode::encode_transactions(&version.transactions).map_err(|e| broken(e.to_string()))?;
         let spilled = if transactions.needs_object() {
             let name = ObjectName::new_transaction();
@@ -245,29 +340,31 @@ impl<'a> Attempts<'a> {
             None
         };
         let manifest = encode::encode_manifest(&version, spilled.as_ref()).map_err(|e| broken(e.to_string()))?;
-        let version = Arc::new(version);
+        for member in part {
+            member.ticket.may_land(number);
+        }
         match store.create(&ObjectName::version(number), manifest.bytes).await {
-            CreateAnswer::Created => self.created(version).await.map(Attempt::Landed),
-            CreateAnswer::Refused(error) => Err(error),
+            CreateAnswer::Created => {
+                let version = Arc::new(version);
+                self.log.remember(version.clone());
+                if number.is_multiple_of(HINT_INTERVAL) {
+                    self.log.write_hint(number).await;
+                }
+                Ok(Created::Version(version))
+            }
+            CreateAnswer::Refused(error) => {
+                for member in part {
+                    member.ticket.did_not_land(number);
+                }
+                Err(error)
+            }
             CreateAnswer::Exists => self.whose(number, None).await,
             CreateAnswer::Unclear(error) => self.whose(number, Some(error)).await,
         }
     }
 
-    /// The slot is ours.
-    async fn created(&self, version: Arc<Version>) -> Result<Committed> {
-        let number = version.snapshot.version;
-        self.log.remember(version.clone());
-        if number.is_multiple_of(HINT_INTERVAL) {
-            self.log.write_hint(number).await;
-        }
-        let transaction = version.transactions.first().ok_or_else(|| Error::internal("a version without transactions"))?;
-        Ok(Committed::landed(version.clone(), transaction))
-    }
-
-    /// Whose the slot is, after any answer but "created".
-    async fn whose(&mut self, number: u64, unclear: Option<Error>) -> Result<Attempt> {
-        self.doubt = Some(number);
+    /// What is in the slot, after any answer but "created".
+    async fn whose(&self, number: u64, unclear: Option<Error>) -> Result<Created> {
         let slot = self.log.read_if_present(number).await.map_err(|error| Error::OutcomeUnknown {
             table: self.log.table().to_owned(),
             version: number,
@@ -276,39 +373,14 @@ impl<'a> Attempts<'a> {
                 None => format!("the version cannot be read: {error}"),
             },
         })?;
-        // Where the slot is taken, nothing of ours can still come to be in it.
-        self.doubt = self.doubt.filter(|_| slot.is_none());
-        match slot {
-            Some(version) => match ours(&version, self.staged.transaction.id) {
-                Some(_) if faulty::is(Fault::ApplyTwice) => Ok(Attempt::Lost),
-                Some(_) if faulty::is(Fault::FailThoughLanded) => Err(Error::internal("the answer was lost")),
-                Some(committed) => Ok(Attempt::Landed(Committed::landed(version.clone(), committed))),
-                None if self.creating.is_some() => Err(Error::TableExists { table: self.log.table().to_owned() }),
-                None => Ok(Attempt::Lost),
-            },
-            None => Ok(Attempt::Absent(unclear.unwrap_or_else(|| {
+        Ok(match slot {
+            Some(version) => Created::Taken(version),
+            None => Created::Absent(unclear.unwrap_or_else(|| {
                 Error::internal(format!(
                     "the store says that version {number} of table '{}' exists, and does not have it",
                     self.log.table()
                 ))
-            }))),
-        }
+            })),
+        })
     }
-
-    fn conflict(&self, collision: Collision) -> Error {
-        Error::Conflict(Box::new(ConflictReport {
-            table: self.log.table().to_owned(),
-            coordinate: collision.coordinate,
-            rows: collision.rows.iter().map(ToString::to_string).collect(),
-            read_version: self.staged.transaction.read_version,
-            other_version: collision.version,
-            other_transaction: collision.transaction,
-            other_statement: collision.statement,
-        }))
-    }
-}
-
-/// Our transaction in a version, if it is there.
-fn ours(version: &Version, id: TransactionId) -> Option<&CommittedTransaction> {
-    version.transactions.iter().find(|committed| committed.transaction.id == id)
 }

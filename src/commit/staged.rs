@@ -1,6 +1,7 @@
 //! What a statement hands to the commit layer: a transaction, its maps, and the files that only it knows of.
 
 use super::gather::WriteGathered;
+use super::reads::ReadAssertion;
 use crate::store::{ObjectName, Store};
 use crate::table::schema::FieldId;
 use crate::txn::action::{Action, MapLocation};
@@ -25,10 +26,12 @@ pub struct Staged {
     pub field_ids: BTreeMap<Token, FieldId>,
     /// The fields whose values decided what it changes, or how. If others give them new values in place, in fragments that it
     /// acts upon, it collides.
-    pub reads: BTreeSet<FieldId>,
+    pub fields_read: BTreeSet<FieldId>,
     /// Who writes files of values that have to be gathered when rewrites and new columns meet; without it, a transaction that
     /// needs one does not land.
     pub gathering: Option<Arc<dyn WriteGathered>>,
+    /// What it read and others must not have changed.
+    pub reads: Vec<Arc<dyn ReadAssertion>>,
 }
 
 impl Staged {

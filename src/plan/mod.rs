@@ -25,6 +25,7 @@ mod reads;
 pub mod returning;
 pub mod rule;
 pub mod sink;
+mod source_keys;
 pub mod subqueries;
 pub mod target;
 pub mod update;

@@ -187,6 +187,7 @@ pub async fn plan(
     let commit = CommitSpec {
         log: log.clone(),
         base,
+        pin: None,
         operation: "OPTIMIZE",
         statement,
         again: Some(Arc::new(again)),

@@ -1,6 +1,7 @@
 //! The settings of a session: `SET amend.<name> = <value>`.
 
 use crate::error::Error;
+use crate::scan::isolation::SessionIsolation;
 use crate::stage::writer::ROWS_PER_FRAGMENT;
 use datafusion::common::config::{ConfigExtension, ConfigOptions};
 use datafusion::common::{DataFusionError, config_field, extensions_options};
@@ -21,6 +22,10 @@ extensions_options! {
 
         /// Whether an UPDATE writes `rows`, `columns`, or (`auto`) what is cheaper.
         pub update_form: UpdateForm, default = UpdateForm::Auto
+
+        /// How far statements are kept apart: 'serializable' or 'snapshot'. If it is not set, the property of that name of
+        /// the table decides, and else it is serializable.
+        pub isolation: SessionIsolation, default = SessionIsolation::default()
 
         /// How many rows OPTIMIZE sorts together at most; of a larger table each part of that size is sorted by itself.
         pub max_rows_per_sort: u64, default = 128 * 1024 * 1024

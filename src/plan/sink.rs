@@ -6,9 +6,11 @@
 
 use super::narrow::only_columns;
 use super::options::options;
+use super::source_keys;
 use super::update::{Form, form};
 use crate::error::{Error, Result};
 use crate::manifest::version::Version;
+use crate::scan::keys::Keys;
 use crate::scan::pin::Pin;
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
 use crate::stage::row_changes::RowChanges;
@@ -44,6 +46,8 @@ pub struct RowSink {
     pub reads: BTreeSet<FieldId>,
     /// The columns that reach the sink.
     pub schema: SchemaRef,
+    /// The keys of the source, if the plan notes them.
+    pub keys: Option<Arc<Keys>>,
     /// The columns that the statement returns, if it returns rows.
     pub returned: Option<SchemaRef>,
     /// The statement before the rewrite.
@@ -73,6 +77,9 @@ impl TableProvider for RowSink {
         };
         if whole_rows && base.snapshot.schema != self.planned.snapshot.schema {
             return Err(self.pin.schema_changed(&self.planned, &base).into());
+        }
+        if let Some(keys) = self.keys.as_ref().filter(|_| !source_keys::all_read(&input)) {
+            keys.forgo();
         }
         let log = self.pin.log().clone();
         let options = options(session.config_options());
@@ -115,6 +122,7 @@ impl TableProvider for RowSink {
         });
         let commit = CommitSpec {
             base,
+            pin: Some(self.pin.clone()),
             operation: self.changes.operation(),
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,

@@ -3,15 +3,18 @@
 //! A provider is a handle on a table, not on a version of it: views and prepared statements keep providers for long. The
 //! planner gives all scans of one statement the same pin, and the pin finds its version when the first of them is
 //! planned, so that a statement reads one version of each table. The statement knows the columns that it was planned with;
-//! columns that were added since are none of its business.
+//! columns that were added since are none of its business. The pin also keeps what the scans read, if the statement is to be
+//! serializable.
 
+use super::isolation::{Isolation, SessionIsolation};
+use super::read::Read;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
 /// What decides which version a session reads: its transaction, if it has one open. An extension of the session's
@@ -29,6 +32,9 @@ impl fmt::Debug for SessionView {
 pub trait ReadView: Send + Sync {
     /// The version of a table that is read now.
     async fn view(&self, log: &VersionLog) -> Result<Arc<Version>>;
+
+    /// A statement read that version, as it had to be serializable.
+    fn note(&self, log: &VersionLog, read: &Arc<Read>);
 }
 
 /// The version of a table that one statement reads.
@@ -36,13 +42,15 @@ pub struct Pin {
     log: Arc<VersionLog>,
     /// A version that was asked for; `None` for the newest.
     at: Option<u64>,
+    isolation: SessionIsolation,
     version: OnceCell<Arc<Version>>,
+    reads: Mutex<Vec<Arc<Read>>>,
 }
 
 impl Pin {
-    /// A pin of the newest version, or of `at`.
-    pub fn new(log: Arc<VersionLog>, at: Option<u64>) -> Self {
-        Pin { log, at, version: OnceCell::new() }
+    /// A pin of the newest version, or of `at`, for a statement of a session that wants this isolation.
+    pub fn new(log: Arc<VersionLog>, at: Option<u64>, isolation: SessionIsolation) -> Self {
+        Pin { log, at, isolation, version: OnceCell::new(), reads: Mutex::default() }
     }
 
     /// The versions of the table.
@@ -70,6 +78,23 @@ impl Pin {
             true => Ok(version.clone()),
             false => Err(self.schema_changed(planned, version)),
         }
+    }
+
+    /// Keeps what a scan of `version` reads, if it matters. An old version stays what it is.
+    pub fn note(&self, session: &dyn Session, version: &Version, read: Read) {
+        if self.at.is_some() || self.isolation.on(&version.snapshot.config) == Isolation::Snapshot {
+            return;
+        }
+        let read = Arc::new(read);
+        if let Some(view) = session.config().get_extension::<SessionView>() {
+            view.0.note(&self.log, &read);
+        }
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).push(read);
+    }
+
+    /// What the statement read of the table.
+    pub fn reads(&self) -> Vec<Arc<Read>> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The error for a version whose columns are not those that were planned with.

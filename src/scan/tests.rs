@@ -5,6 +5,7 @@ mod evolution;
 mod fixture;
 mod oracle;
 mod planning;
+mod reads;
 mod row_groups;
 mod several_files;
 mod trust;

@@ -18,6 +18,7 @@ pub mod marks;
 mod old_values;
 pub mod parts;
 mod places;
+mod reads;
 mod returning;
 pub mod rewrite_exec;
 pub mod row_changes;

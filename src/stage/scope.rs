@@ -8,11 +8,12 @@
 
 use super::transaction::{OpenTransaction, Target};
 use crate::commit::Staged;
-use crate::error::{Error, Result};
+use crate::error::{ConflictReport, Error, Result};
 use crate::faulty::{self, Fault};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::ReadView;
+use crate::scan::read::Read;
 use crate::table::schema::FieldId;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{CommitFacts, RowCounts, Step};
@@ -57,6 +58,10 @@ pub struct Done {
     pub version: Option<u64>,
     /// What it took.
     pub facts: CommitFacts,
+    /// How many data files and maps were written for it.
+    pub files_written: usize,
+    /// The collisions for which it was run again, in their order.
+    pub conflicts: Vec<ConflictReport>,
 }
 
 impl SessionScope {
@@ -173,6 +178,12 @@ impl ReadView for SessionScope {
             Some(transaction) => Ok(transaction.views.entry(key).or_insert(newest).clone()),
         }
     }
+
+    fn note(&self, log: &VersionLog, read: &Arc<Read>) {
+        if let Some(transaction) = &mut self.state().transaction {
+            transaction.reads.entry(log.store().label().to_owned()).or_default().push(read.clone());
+        }
+    }
 }
 
 impl SessionScope {
@@ -218,12 +229,16 @@ impl OpenTransaction {
             let reason = format!("the transaction has failed ({reason}) and was rolled back");
             return Err(Error::TransactionState { reason, sqlstate: "25P02" });
         }
-        Ok(self.target.map(Target::into_staged))
+        let mut reads = self.reads;
+        Ok(self.target.map(|target| {
+            let reads = reads.remove(target.label()).unwrap_or_default();
+            target.into_staged(reads)
+        }))
     }
 
     /// What is to be thrown away; `None` if nothing was staged.
     pub fn into_discarded(self) -> Option<StagedStatement> {
-        self.target.map(Target::into_staged)
+        self.target.map(|target| target.into_staged(vec![]))
     }
 
     /// Whether a statement of it failed.

@@ -10,12 +10,14 @@
 //! At its end fragments that came and went in it are left out, and their files removed.
 
 use super::scope::StagedStatement;
+use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::{Staged, objects};
 use crate::error::{Error, Result};
 use crate::faulty::{self, Fault};
 use crate::manifest::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::scan::read::Read;
 use crate::store::env;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
@@ -33,6 +35,8 @@ use std::sync::Arc;
 pub struct OpenTransaction {
     /// The versions that it reads, by table folder.
     pub(super) views: HashMap<String, Arc<Version>>,
+    /// What it read of them, by table folder, where it is to be serializable.
+    pub(super) reads: HashMap<String, Vec<Arc<Read>>>,
     /// The table that it changes.
     pub(super) target: Option<Target>,
     /// Why it can only be rolled back.
@@ -66,6 +70,11 @@ impl Target {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![] };
         Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![], reads: BTreeSet::new() }
+    }
+
+    /// The table's folder.
+    pub(super) fn label(&self) -> &str {
+        self.log.store().label()
     }
 
     /// Refuses another table than this one.
@@ -146,19 +155,25 @@ impl Target {
         step
     }
 
-    pub(super) fn into_staged(mut self) -> StagedStatement {
+    /// What is to be committed, having read this.
+    pub(super) fn into_staged(mut self, reads: Vec<Arc<Read>>) -> StagedStatement {
         if faulty::is(Fault::DropLastStep) && self.transaction.steps.len() > 1 {
             self.transaction.steps.pop();
         }
+        // A column of its own has an id that another one may be given: it says nothing of others' rows.
+        let own: BTreeSet<FieldId> = self.minted.fields.values().copied().collect();
+        let asserted =
+            |read: Arc<Read>| -> Arc<dyn ReadAssertion> { if read.fields.is_disjoint(&own) { read } else { Arc::new(read.of_all_rows()) } };
         // Files of fragments that came and went stay among the objects, so that they are removed.
         let written = objects(self.transaction.actions());
         let (transaction, maps) = normalise::vanish(self.transaction, self.maps);
+        // A transaction that says nothing new takes its place where it read.
+        let reads = if transaction.changes_data() { reads } else { vec![] };
+        let reads = reads.into_iter().map(asserted).collect();
         let names_columns = !objects(transaction.actions()).is_empty();
         let field_ids = if names_columns { self.minted.fields } else { BTreeMap::new() };
-        StagedStatement {
-            log: self.log,
-            staged: Staged { transaction, maps, objects: written, field_ids, reads: self.reads, gathering: None },
-        }
+        let (log, fields_read) = (self.log, self.reads);
+        StagedStatement { log, staged: Staged { transaction, maps, objects: written, field_ids, fields_read, reads, gathering: None } }
     }
 }
 

@@ -9,6 +9,7 @@ use super::parse::{UnsetProperties, fold, plain_name};
 use crate::error::{Error, Result, nearest_name};
 use crate::manifest::version::Version;
 use crate::scan::address;
+use crate::scan::isolation::{ISOLATION, Isolation};
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::{Action, AlterField, ConfigUpdate, DropField};
 use crate::txn::composite::Step;
@@ -211,6 +212,9 @@ fn property(table: &str, option: &SqlOption) -> Result<(String, Option<String>)>
         Value::Boolean(flag) => flag.to_string(),
         _ => return Err(wrong()),
     };
+    if key.value == ISOLATION {
+        value.parse::<Isolation>()?;
+    }
     Ok((key.value.clone(), Some(value)))
 }
 

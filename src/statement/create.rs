@@ -39,7 +39,7 @@ pub async fn create_table(
     check(&create, &name)?;
     if lake.find(&name).await?.is_some() {
         if create.if_not_exists {
-            return Ok(done(0, None));
+            return Ok(done(0, None, 0));
         }
         return Err(Error::TableExists { table: name });
     }
@@ -74,17 +74,18 @@ pub async fn create_table(
     };
     let inserted = step.counts.inserted;
     let first = first_version(step, &schema, statement);
+    let files_written = first.objects.len();
     match lake.create_table(table, first).await {
-        Ok(version) => Ok(done(inserted, Some(version))),
-        Err(Error::TableExists { .. }) if create.if_not_exists => Ok(done(0, None)),
+        Ok(version) => Ok(done(inserted, Some(version), files_written)),
+        Err(Error::TableExists { .. }) if create.if_not_exists => Ok(done(0, None, 0)),
         Err(error) => Err(error),
     }
 }
 
-fn done(inserted: u64, version: Option<u64>) -> Done {
+fn done(inserted: u64, version: Option<u64>, files_written: usize) -> Done {
     let counts = RowCounts { inserted, ..RowCounts::default() };
     let facts = CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() };
-    Done { operation: "CREATE TABLE".into(), counts, version, facts }
+    Done { operation: "CREATE TABLE".into(), counts, version, facts, files_written, conflicts: vec![] }
 }
 
 /// Refuses what a table cannot have yet.

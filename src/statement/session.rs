@@ -17,7 +17,7 @@ use crate::plan::options::options;
 use crate::plan::returning::target_of;
 use crate::plan::subqueries::{self, Left};
 use crate::scan::pin::{ReadView, SessionView};
-use crate::stage::commit_exec::{returns_rows, staged};
+use crate::stage::commit_exec::{pause_before_run, returns_rows, staged};
 use crate::stage::gather::Gatherer;
 use crate::stage::scope::{Done, SessionScope, StagedStatement};
 use crate::store::env;
@@ -273,7 +273,11 @@ impl Session {
             None if alteration.if_exists() => return Ok(Outcome::Done("ALTER TABLE".into())),
             None => return Err(self.lake.unknown_table(&table)),
         };
-        let done = |version, facts| changed(Done { operation: "ALTER TABLE".into(), counts: RowCounts::default(), version, facts });
+        let done = |version, facts, conflicts| {
+            let counts = RowCounts::default();
+            changed(Done { operation: "ALTER TABLE".into(), counts, version, facts, files_written: 0, conflicts })
+        };
+        let mut conflicts = vec![];
         let max_attempts = options(state.config_options()).max_statement_attempts.max(1);
         let mut reran = 0;
         loop {
@@ -281,16 +285,20 @@ impl Session {
             let step = alter::step(state, &table, &base, alteration, sql).await?;
             if self.in_transaction() {
                 self.scope.append(&log, &base, step, vec![], &Default::default()).await?;
-                return Ok(done(None, CommitFacts::default()));
+                return Ok(done(None, CommitFacts::default(), vec![]));
             }
             if step.actions.is_empty() {
-                return Ok(done(None, CommitFacts { reran, ..CommitFacts::default() }));
+                return Ok(done(None, CommitFacts { reran, ..CommitFacts::default() }, conflicts));
             }
-            match commit::publish(&log, &staged(base.snapshot.version, step, vec![]), reran).await {
+            match commit::publish(&log, staged(base.snapshot.version, step, vec![]), reran).await {
                 // Another was first: the column may be there by now, or the statement has to say so.
-                Err(Error::Conflict(_)) if reran + 1 < max_attempts => reran += 1,
+                Err(Error::Conflict(report)) if reran + 1 < max_attempts => {
+                    reran += 1;
+                    conflicts.push(*report);
+                    pause_before_run(reran).await;
+                }
                 Err(error) => return Err(error),
-                Ok(committed) => return Ok(done(committed.version, committed.facts)),
+                Ok(committed) => return Ok(done(committed.version, committed.facts, conflicts)),
             }
         }
     }
@@ -332,7 +340,7 @@ impl Session {
         }
         let Some(mut statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
         statement.staged.gathering = Some(Arc::new(Gatherer::new(self.ctx.task_ctx())));
-        land(&self.lake, &statement, "COMMIT").await
+        land(&self.lake, statement, "COMMIT").await
     }
 
     async fn rollback(&self) -> Result<Outcome> {
@@ -410,7 +418,7 @@ impl StagedChange {
 
     /// Commits it, rebased over everything that landed since it read.
     pub async fn commit(self) -> Result<Changed> {
-        match land(&self.lake, &self.statement, &self.changed.operation).await? {
+        match land(&self.lake, self.statement, &self.changed.operation).await? {
             Outcome::Changed(changed) => Ok(changed),
             Outcome::Rows(_) | Outcome::Done(_) => Ok(self.changed),
         }
@@ -423,7 +431,7 @@ impl StagedChange {
 }
 
 /// Commits what was staged, if the table is still there: nobody could read it in one that was dropped.
-async fn land(lake: &Lake, statement: &StagedStatement, operation: &str) -> Result<Outcome> {
+async fn land(lake: &Lake, statement: StagedStatement, operation: &str) -> Result<Outcome> {
     let log: &Arc<VersionLog> = &statement.log;
     let lost = match lake.find(log.table()).await {
         Ok(Some(named)) if named.store().label() == log.store().label() => None,
@@ -434,7 +442,7 @@ async fn land(lake: &Lake, statement: &StagedStatement, operation: &str) -> Resu
         statement.staged.discard(log.store()).await;
         return Err(error);
     }
-    let committed = commit::publish(log, &statement.staged, 0).await?;
+    let committed = commit::publish(log, statement.staged, 0).await?;
     let mut counts = RowCounts::default();
     for step in &committed.counts {
         counts.inserted += step.inserted;
@@ -442,11 +450,13 @@ async fn land(lake: &Lake, statement: &StagedStatement, operation: &str) -> Resu
         counts.deleted += step.deleted;
         counts.moved += step.moved;
     }
-    Ok(changed(Done { operation: operation.to_owned(), counts, version: committed.version, facts: committed.facts }))
+    let (operation, version, facts) = (operation.to_owned(), committed.version, committed.facts);
+    Ok(changed(Done { operation, counts, version, facts, files_written: committed.files_written, conflicts: vec![] }))
 }
 
 fn changed(done: Done) -> Outcome {
-    Outcome::Changed(Changed { operation: done.operation, counts: done.counts, version: done.version, facts: done.facts })
+    let Done { operation, counts, version, facts, files_written, conflicts } = done;
+    Outcome::Changed(Changed { operation, counts, version, facts, files_written, conflicts })
 }
 
 /// What is said of DDL that DataFusion has done; what it would take for granted without doing it is refused.

@@ -20,6 +20,7 @@
 
 pub mod action;
 pub mod address_map;
+pub mod changes;
 pub mod compare;
 pub mod composite;
 pub mod describe;

@@ -13,6 +13,7 @@ mod format_proto;
 mod format_samples;
 mod full_disk;
 mod fuzz;
+mod group_commit;
 mod histories;
 mod layout;
 mod leftovers;

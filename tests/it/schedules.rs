@@ -83,6 +83,8 @@ impl World {
             let form = format!("SET amend.update_form = '{}'", if *columns { "columns" } else { "rows" });
             session.execute(&size).await.unwrap();
             session.execute(&form).await.unwrap();
+            // The model knows of rows that both changed, not of what was read.
+            session.execute("SET amend.isolation = 'snapshot'").await.unwrap();
             trace.push(format!("[{who}] SET datafusion.execution.target_partitions = {partitions}; {size}; {form};"));
             sessions.push((session, None));
         }
@@ -174,7 +176,7 @@ impl World {
         let changed = match outcome {
             Ok(Outcome::Changed(changed)) => changed,
             // A transaction that changed nothing.
-            Ok(_) => Changed { operation: String::new(), counts: RowCounts::default(), version: None, facts: Default::default() },
+            Ok(_) => nothing_changed(),
             Err(error) if error.sqlstate() == "40001" => {
                 self.note("40001");
                 match self.model.land(transaction) {
@@ -260,6 +262,11 @@ async fn shortened(mut plan: Plan) -> Plan {
         }
     }
     plan
+}
+
+fn nothing_changed() -> Changed {
+    let (counts, facts) = (RowCounts::default(), Default::default());
+    Changed { operation: String::new(), counts, version: None, facts, files_written: 0, conflicts: vec![] }
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex};
 /// What isolation the sessions ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
+    Serializable,
     Snapshot,
 }
 
@@ -36,7 +37,8 @@ impl Isolation {
     /// What a session says to get it, if it has to say something.
     fn setting(self) -> Option<&'static str> {
         match self {
-            Isolation::Snapshot => None,
+            Isolation::Serializable => None,
+            Isolation::Snapshot => Some("SET amend.isolation = 'snapshot'"),
         }
     }
 }
