@@ -207,11 +207,6 @@ impl<'a> Attempts<'a> {
             Err(error) if facts.rebased_over > 0 => return Err(self.conflict(Collision::unnamed(error.to_string(), before.version))),
             Err(error) => return Err(broken(error.to_string())),
         };
-        if self.staged.field_ids.iter().any(|(token, id)| minted.fields.get(token) != Some(id)) {
-            // Files name their columns by id, and others were given the ids that these count on.
-            let coordinate = "the ids of the columns that both added".to_owned();
-            return Err(self.conflict(Collision::unnamed(coordinate, before.version)));
-        }
         if place::place_vectors(store, &mut transaction, &after, &minted, placed).await? {
             (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
         }

@@ -83,6 +83,7 @@ pub async fn plan(
         store: log.store().clone(),
         table: Arc::from(log.table()),
         schema: schema.clone(),
+        bases: base.snapshot.bases.clone(),
         fragments,
         projection: Some((0..columns + 2).collect()),
         predicate: None,

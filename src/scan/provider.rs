@@ -185,6 +185,7 @@ impl TableProvider for PinnedTable {
             store: log.store().clone(),
             table: Arc::from(log.table()),
             schema,
+            bases: version.snapshot.bases.clone(),
             fragments: version.snapshot.fragments.iter().map(|fragment| (fragment.clone(), None)).collect(),
             projection: Some(projection.cloned().unwrap_or_else(|| (0..width).collect())),
             predicate: predicate.transpose()?,

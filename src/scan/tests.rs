@@ -5,5 +5,6 @@ mod evolution;
 mod fixture;
 mod oracle;
 mod planning;
+mod records;
 mod row_groups;
 mod trust;

@@ -37,7 +37,6 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, execute_stream,
 };
 use futures::StreamExt;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -191,7 +190,7 @@ async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
 pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Staged {
     let objects = objects(step.actions.iter());
     let id = TransactionId(env::new_uuid().as_u128());
-    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects, field_ids: BTreeMap::new() }
+    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects }
 }
 
 /// Runs a statement until it lands or cannot.

@@ -14,13 +14,14 @@ use crate::manifest::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::store::env;
+use crate::table::fragment::BaseId;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
 use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{Step, Transaction, TransactionId};
 use crate::txn::rebase::{self, Rebase};
-use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
+use crate::txn::refs::{BaseRef, FieldRef, FragmentRef, Minted, Ref, Token};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -89,6 +90,7 @@ impl Target {
     fn localise(&self, mut step: Step) -> Step {
         let fragments: BTreeMap<FragmentId, Token> = self.minted.fragments.iter().map(|(token, id)| (*id, *token)).collect();
         let fields: BTreeMap<FieldId, Token> = self.minted.fields.iter().map(|(token, id)| (*id, *token)).collect();
+        let bases: BTreeMap<BaseId, Token> = self.minted.bases.iter().map(|(token, id)| (*id, *token)).collect();
         let (next_fragment, next_field) = (self.transaction.next_fragment_token().0, self.transaction.next_field_token().0);
         let next_base = self.transaction.next_base_token().0;
         let fragment = |reference: &mut FragmentRef| {
@@ -103,12 +105,19 @@ impl Target {
                 Ref::Committed(id) => fields.get(&id).map_or(Ref::Committed(id), |token| Ref::Local(*token)),
             }
         };
+        let base = |reference: &mut BaseRef| {
+            *reference = match *reference {
+                Ref::Local(token) => Ref::Local(Token(token.0 + next_base)),
+                Ref::Committed(id) => bases.get(&id).map_or(Ref::Committed(id), |token| Ref::Local(*token)),
+            }
+        };
         for action in &mut step.actions {
             match action {
                 Action::AddFragment(add) => add.token = Token(add.token.0 + next_fragment),
                 Action::AddDataFile(add) => {
                     fragment(&mut add.fragment);
                     add.fields.iter_mut().for_each(field);
+                    add.base.as_mut().into_iter().for_each(base);
                 }
                 Action::RemoveFragment(remove) => fragment(&mut remove.fragment),
                 Action::SetDeletionFile(set) => fragment(&mut set.fragment),
@@ -136,9 +145,7 @@ impl Target {
 
     pub(super) fn into_staged(self) -> StagedStatement {
         let objects = objects(self.transaction.actions());
-        let writes = !objects.is_empty();
-        let field_ids = if writes { self.minted.fields } else { BTreeMap::new() };
-        StagedStatement { log: self.log, staged: Staged { transaction: self.transaction, maps: self.maps, objects, field_ids } }
+        StagedStatement { log: self.log, staged: Staged { transaction: self.transaction, maps: self.maps, objects } }
     }
 }
 

@@ -265,10 +265,14 @@ impl Writing {
 /// The actions that add a fragment and its file.
 pub(super) fn add(token: Token, fragment: NewFragment, data_change: bool) -> [Action; 2] {
     let mut file = fragment.file;
-    let fields = file.columns.iter_mut().filter_map(|column| column.field.take().map(Ref::Committed)).collect();
+    let fields = file.columns.iter_mut().flat_map(|column| {
+        let parts = column.parts.iter().copied().map(Ref::Committed);
+        column.field.take().map(Ref::Committed).into_iter().chain(parts).collect::<Vec<_>>()
+    });
+    let fields = fields.collect();
     [
         Action::AddFragment(AddFragment { token, physical_rows: fragment.physical_rows, data_change }),
-        Action::AddDataFile(AddDataFile { fragment: Ref::Local(token), file, fields, data_change }),
+        Action::AddDataFile(AddDataFile { fragment: Ref::Local(token), file, base: None, fields, data_change }),
     ]
 }
 

@@ -164,6 +164,11 @@ impl TableSchema {
         self.fields.iter().filter(move |field| field.parent == parent)
     }
 
+    /// The ids of the parts of a field and of their parts, depth first.
+    pub fn parts(&self, id: FieldId) -> Vec<FieldId> {
+        self.children(Some(id)).flat_map(|part| std::iter::once(part.id).chain(self.parts(part.id))).collect()
+    }
+
     /// The Arrow schema, every field with its id in its metadata.
     pub fn to_arrow(&self) -> SchemaRef {
         let fields: Fields = self.columns().map(|field| self.arrow_field(field)).collect();

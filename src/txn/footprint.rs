@@ -18,6 +18,7 @@
 
 use super::action::Action;
 use super::composite::Transaction;
+use crate::table::fragment::BaseId;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,8 @@ pub enum Coordinate {
     BaseName(String),
     /// The location of a base.
     BaseLocation(String),
+    /// That a file in a base is part of the table.
+    FileInBase(BaseId, String),
 }
 
 /// The sides of a field that are altered one by one.
@@ -67,6 +70,7 @@ impl fmt::Display for Coordinate {
             Coordinate::ConfigEntry(key) => write!(f, "the setting '{key}'"),
             Coordinate::BaseName(name) => write!(f, "the base name '{name}'"),
             Coordinate::BaseLocation(location) => write!(f, "the base at '{location}'"),
+            Coordinate::FileInBase(_, path) => write!(f, "the file '{path}'"),
         }
     }
 }

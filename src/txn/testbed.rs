@@ -17,7 +17,6 @@ use crate::table::deletion_vector::{DeletionFile, decode};
 use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{FieldId, FieldType};
-use crate::table::stats::ColumnStats;
 use arrow_schema::DataType;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,9 +99,10 @@ pub fn data_file(path: &str, rows: u32, columns: usize) -> DataFile {
         path: path.to_owned(),
         base: None,
         size_bytes: 100,
+        unchecked_bytes: 0,
         checksum: Arc::new(BlockChecksums { block_bytes: 4096, crc32c: vec![0] }),
         row_groups: vec![rows],
-        columns: (0..columns).map(|_| FileColumn { field: None, stats: ColumnStats::default() }).collect(),
+        columns: (0..columns).map(|_| FileColumn { field: None, ..FileColumn::default() }).collect(),
     }
 }
 
@@ -324,7 +324,7 @@ impl Draft {
         let fields: Vec<FieldRef> = vec![Ref::Committed(KEY), Ref::Committed(VALUE)];
         actions.push(Action::AddFragment(AddFragment { token, physical_rows: rows.len() as u32, data_change }));
         let file = data_file(&path, rows.len() as u32, 2);
-        actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }));
+        actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }));
         self.files.insert(path, rows.to_vec());
         self.seen.push(Seen { fragment, rows: rows.to_vec(), dead: RoaringBitmap::new() });
         fragment

@@ -4,7 +4,6 @@ use super::*;
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
 use crate::table::schema::FieldType;
-use crate::table::stats::ColumnStats;
 use crate::txn::action::{
     AddBase, AddDataFile, AddField, AddFragment, AlterField, AssertUniqueKeys, ChangeOfAddress, ConfigUpdate, DropField, MapLocation,
     RemoveFragment, ReserveFragmentIds, ResetTable, SetDeletionFile, TombstoneFieldData,
@@ -37,16 +36,17 @@ fn add_fragment(token: u32, physical_rows: u32) -> Action {
 }
 
 fn add_file(fragment: FragmentRef, row_groups: &[u32], fields: &[FieldRef]) -> Action {
-    let column = FileColumn { field: None, stats: ColumnStats::default() };
+    let column = FileColumn { field: None, ..FileColumn::default() };
     let file = DataFile {
         path: "data/a.parquet".into(),
         base: None,
         size_bytes: 10,
+        unchecked_bytes: 0,
         checksum: BlockChecksums { block_bytes: 16, crc32c: vec![0] }.into(),
         row_groups: row_groups.to_vec(),
         columns: vec![column; fields.len()],
     };
-    Action::AddDataFile(AddDataFile { fragment, file, fields: fields.to_vec(), data_change: true })
+    Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: fields.to_vec(), data_change: true })
 }
 
 fn add_field(token: u32, parent: Option<FieldRef>, name: &str, field_type: FieldType) -> Action {
@@ -167,7 +167,7 @@ fn a_file_has_as_many_rows_as_its_fragment_and_a_field_for_each_column() {
     assert_eq!(refusal(vec![add_fragment(0, 3), add_file(own(0), &[2, 2], &[])]), "'data/a.parquet' has 4 rows, its fragment 2 has 3");
     let Action::AddDataFile(mut file) = add_file(old(0), &[3], &[field(1)]) else { panic!("not a file") };
     file.fields.push(field(2));
-    assert_eq!(refusal(vec![Action::AddDataFile(file)]), "AddDataFile names 2 fields for the 1 columns of 'data/a.parquet'");
+    assert_eq!(refusal(vec![Action::AddDataFile(file)]), "AddDataFile names 2 fields for the 1 columns and parts of 'data/a.parquet'");
 }
 
 #[test]
