@@ -11,6 +11,7 @@
 
 pub mod commit_exec;
 pub mod engine_error;
+pub mod foreign;
 pub mod marks;
 pub mod parts;
 pub mod rewrite_exec;

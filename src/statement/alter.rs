@@ -4,8 +4,8 @@
 //! In goes the statement and the version that it reads, out comes a step. Operations of one statement follow one another: a
 //! column may be dropped and another added under its name.
 
-use super::create;
-use super::parse::{UnsetProperties, fold, plain_name};
+use super::parse::{FilesOf, UnsetProperties, fold, plain_name};
+use super::{adopt, create};
 use crate::error::{Error, Result, nearest_name};
 use crate::manifest::version::Version;
 use crate::scan::address;
@@ -29,6 +29,13 @@ pub enum Alteration<'a> {
     Operations(&'a AlterTable),
     /// Properties go.
     Unset(&'a UnsetProperties),
+    /// Files of others become part of the table.
+    AddFiles {
+        /// Which, and the table.
+        files: &'a FilesOf,
+        /// The lake's folder, whose own files are none of others.
+        lake: &'a str,
+    },
 }
 
 impl Alteration<'_> {
@@ -37,6 +44,7 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => plain_name(&alter.name),
             Alteration::Unset(unset) => Ok(unset.table.clone()),
+            Alteration::AddFiles { files, .. } => Ok(files.table.clone()),
         }
     }
 
@@ -45,6 +53,7 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => alter.if_exists,
             Alteration::Unset(unset) => unset.if_exists,
+            Alteration::AddFiles { files, .. } => files.lenient,
         }
     }
 }
@@ -80,6 +89,7 @@ pub async fn step(state: &SessionState, table: &str, base: &Version, alteration:
             altering.configure(unset.keys.iter().map(|key| (key.clone(), None)).collect());
             &[]
         }
+        Alteration::AddFiles { files, lake } => return adopt::add_files(table, base, &files.pattern, lake, statement).await,
     };
     for operation in operations {
         match operation {
