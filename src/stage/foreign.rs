@@ -62,6 +62,10 @@ async fn read_footer(found: Found) -> Result<ForeignFile> {
     let footer = ParquetMetaDataReader::decode_metadata(metadata).map_err(|error| refuse(&error))?;
     let columns = footer.file_metadata();
     let schema = parquet_to_arrow_schema(columns.schema_descr(), columns.key_value_metadata()).map_err(|error| refuse(&error))?;
+    // Arrow leaves out groups without parts, and positions would no longer be those of the file.
+    if schema.fields().len() != columns.schema_descr().root_schema().get_fields().len() {
+        return Err(Error::unsupported(format!("adopting '{name}', which has a column without parts,"), None));
+    }
     let row_groups: Option<Vec<u32>> = footer.row_groups().iter().map(|group| u32::try_from(group.num_rows()).ok()).collect();
     let rows = row_groups.as_ref().map(|groups| groups.iter().map(|rows| u64::from(*rows)).sum::<u64>());
     let (Some(row_groups), Some(rows)) = (row_groups, rows.filter(|rows| *rows <= MAX_ROWS_PER_FRAGMENT)) else {

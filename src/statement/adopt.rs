@@ -70,7 +70,7 @@ pub async fn create_table(lake: &Lake, files: &FilesOf, statement: &str) -> Resu
 /// The footers of the files that match a pattern.
 async fn read(table: &str, pattern: &str, lake: &str) -> Result<Vec<ForeignFile>> {
     let found = base::find(pattern).await?;
-    if let Some(own) = found.iter().find(|file| base::lies_in(&file.path, lake)) {
+    if let Some(own) = base::first_in(&found, lake) {
         let what = format!("adopting '{}' in table '{table}', which is a file of this lake,", own.found_as);
         return Err(Error::unsupported(what, Some("its table may remove it; INSERT .. SELECT copies rows")));
     }

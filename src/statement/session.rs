@@ -273,7 +273,7 @@ impl Session {
         let mut reran = 0;
         loop {
             let base = self.scope.view(&log).await?;
-            let step = alter::step(state, &table, &base, alteration, sql).await?;
+            let step = alter::step(state, &log, &base, alteration, sql).await?;
             let counts = step.counts;
             if self.in_transaction() {
                 self.scope.append(&log, &base, step, vec![]).await?;

@@ -59,9 +59,10 @@ pub async fn read(file: &Elsewhere, name: &str, range: Range<u64>) -> Result<Byt
     file.objects.get_range(&file.location, range).await.map_err(|error| failed("read", name, error))
 }
 
-/// Whether a file of [`LOCAL_FILES`] lies in a folder or in a folder of it.
-pub fn lies_in(path: &str, folder: &str) -> bool {
-    std::fs::canonicalize(folder).is_ok_and(|folder| FilePath::new("/").join(path).starts_with(folder))
+/// The first of the files that lies in a folder, or in a folder of it.
+pub fn first_in<'a>(files: &'a [Found], folder: &str) -> Option<&'a Found> {
+    let folder = std::fs::canonicalize(folder).ok()?;
+    files.iter().find(|file| FilePath::new("/").join(&file.path).starts_with(&folder))
 }
 
 /// The files that match a pattern, sorted. A folder stands for the Parquet files in it and in
@@ -129,4 +130,56 @@ fn real(path: &FilePath) -> Result<Found> {
 
 fn failed(operation: &'static str, object: &str, source: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Store { operation, object: object.to_owned(), source: Box::new(source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn files_are_found_by_pattern_and_by_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["b.parquet", "a.parquet", "k=v/c.parquet", "k=v/x y/d.parquet", "a.csv", ".e.parquet", "_f/g.parquet", "_h.parquet"] {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, b"").unwrap();
+        }
+        let names = async |pattern: &str| {
+            let found = find(&root.join(pattern).display().to_string()).await.unwrap();
+            let prefix = format!("{}/", &root.to_str().unwrap()[1..]);
+            found.into_iter().map(|file| file.path.strip_prefix(&prefix).unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("*.parquet").await, ["_h.parquet", "a.parquet", "b.parquet"]);
+        assert_eq!(names("k=v/**/*.parquet").await, ["k=v/c.parquet", "k=v/x y/d.parquet"]);
+        assert_eq!(names("").await, ["a.parquet", "b.parquet", "k=v/c.parquet", "k=v/x y/d.parquet"]);
+        assert_eq!(names("k=v").await, ["k=v/c.parquet", "k=v/x y/d.parquet"]);
+        assert_eq!(names("a.parquet").await, ["a.parquet"]);
+        let error = find(&root.join("*.orc").display().to_string()).await.unwrap_err();
+        assert!(error.to_string().starts_with("no file matches '"), "{error}");
+        assert_eq!(find("s3://bucket/*").await.unwrap_err().sqlstate(), "0A000");
+        assert!(find("a/***").await.unwrap_err().to_string().contains("is no pattern"));
+        let found = find(&root.join("*.csv").display().to_string()).await.unwrap();
+        assert_eq!(first_in(&found, root.to_str().unwrap()), found.first());
+        assert_eq!(first_in(&found, root.join("k=v").to_str().unwrap()), None);
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_where_its_base_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().display().to_string();
+        std::fs::write(folder.path().join("a%20b ü.parquet"), b"0123456789").unwrap();
+        for (base, path) in [
+            (format!("file://{root}"), "a%20b ü.parquet".to_owned()),
+            (format!("file://{root}/"), "a%20b ü.parquet".to_owned()),
+            (LOCAL_FILES.to_owned(), format!("{}/a%20b ü.parquet", &root[1..])),
+        ] {
+            let name = full_name(&base, &path);
+            assert_eq!(name, format!("{root}/a%20b ü.parquet"));
+            let file = open(&base, &path).unwrap();
+            assert_eq!(size_bytes(&file, &name).await.unwrap(), 10);
+            assert_eq!(read(&file, &name, 3..5).await.unwrap().as_ref(), b"34");
+        }
+        assert_eq!(open("s3://bucket", "a").unwrap_err().sqlstate(), "0A000");
+    }
 }

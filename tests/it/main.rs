@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod adopt;
 mod cancelled;
 mod change_of_address;
 mod damage;
@@ -14,6 +15,7 @@ mod format_samples;
 mod full_disk;
 mod leftovers;
 mod lying_store;
+mod parity_adopt;
 mod reads;
 mod schedules;
 mod shell;

@@ -287,15 +287,18 @@ fn a_field_gets_another_name_and_type_and_may_be_null() {
         add_field(1, Some(own_field(0)), "part", LEAF),
         Action::AlterField(AlterField { name: Some("z".into()), field_type: wide.clone(), ..alter(field(1)) }),
         Action::AlterField(AlterField { parent: Some(own_field(0)), name: Some("z".into()), ..alter(own_field(1)) }),
+        Action::AlterField(AlterField { nullable: Some(false), ..alter(field(2)) }),
     ]);
-    assert_eq!(columns(&after), [(1, "z", true), (2, "b", true), (3, "s", true), (4, "z", true)]);
+    assert_eq!(columns(&after), [(1, "z", true), (2, "b", false), (3, "s", true), (4, "z", true)]);
+    let part = AlterField { nullable: Some(false), parent: Some(own_field(0)), ..alter(own_field(1)) };
+    let structure = vec![add_field(0, None, "s", FieldType::Struct), add_field(1, Some(own_field(0)), "part", LEAF)];
+    assert!(refusal([structure, vec![Action::AlterField(part)]].concat()).contains("whose NULLs nobody looks at"));
     assert_eq!(after.schema.field(FieldId(1)).map(|field| &field.field_type), wide.as_ref());
     for (action, needle) in [
         (AlterField { name: Some("x".into()), ..alter(field(99)) }, "no field 99"),
         (AlterField { name: Some("x".into()), parent: Some(field(2)), ..alter(field(1)) }, "part of another field"),
         (AlterField { field_type: Some(FieldType::Leaf(DataType::Int16)), ..alter(field(1)) }, "not every value of field 1 ('a')"),
         (AlterField { field_type: Some(FieldType::Struct), ..alter(field(1)) }, "not every value of field 1 ('a')"),
-        (AlterField { nullable: Some(false), ..alter(field(1)) }, "may hold NULLs"),
         (AlterField { name: Some("b".into()), ..alter(field(1)) }, "share the name 'b'"),
     ] {
         let reason = refusal(vec![Action::AlterField(action)]);

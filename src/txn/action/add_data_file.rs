@@ -81,6 +81,15 @@ impl AddDataFile {
                 into.claim(Coordinate::FieldData(fragment, field), Mode::Writes);
             }
         }
+        let mut fields = self.fields.iter();
+        for column in self.file.columns.iter().filter(|_| self.data_change) {
+            let field = fields.next().and_then(|field| field.committed());
+            if let Some(field) = field {
+                into.gives_values(self.fragment, field, column.stats.null_count != Some(0));
+            }
+            // Whether a part is NULL is not known of files; a part never becomes NOT NULL.
+            fields.by_ref().take(column.parts.len()).for_each(drop);
+        }
         if let (Some(Ref::Committed(base)), true) = (self.base, self.data_change) {
             // A file that others wrote is in the table once, whoever adopts it.
             into.claim(Coordinate::FileInBase(base, self.file.path.clone()), Mode::Writes);
