@@ -35,15 +35,19 @@ use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMe
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The key in the metadata of a file's columns under which the id of its fragment stands.
+/// The key in the metadata of a file's columns under which the id of its fragment stands, and which of its files it is.
 const FRAGMENT_KEY: &str = "amend.fragment";
 
 /// The fragments of a scan by id.
 pub type Records = Arc<HashMap<FragmentId, Arc<Fragment>>>;
 
-/// The footer of the file of a fragment with the ids that the manifest has of its columns, whatever ids it has itself; and with
+/// The footer of a file of a fragment with the ids that the manifest has of its columns, whatever ids it has itself; and with
 /// the fragment's id, so that the rest of its record is found.
-pub fn as_recorded(footer: &ParquetMetaData, fragment: FragmentId, columns: &[FileColumn]) -> Result<ParquetMetaData, String> {
+pub fn as_recorded(
+    footer: &ParquetMetaData,
+    (fragment, number): (FragmentId, usize),
+    columns: &[FileColumn],
+) -> Result<ParquetMetaData, String> {
     let file = footer.file_metadata();
     let own = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata()).map_err(|error| error.to_string())?;
     let field = |(field, column): (&FieldRef, &FileColumn)| {
@@ -51,7 +55,7 @@ pub fn as_recorded(footer: &ParquetMetaData, fragment: FragmentId, columns: &[Fi
         let numbered = with_id(field, column.field, &mut parts).filter(|_| parts.next().is_none());
         let numbered = numbered.ok_or_else(|| format!("its column '{}' has other parts than the manifest says", field.name()))?;
         let mut metadata = numbered.metadata().clone();
-        metadata.insert(FRAGMENT_KEY.to_owned(), fragment.to_string());
+        metadata.insert(FRAGMENT_KEY.to_owned(), format!("{fragment}/{number}"));
         Ok(numbered.as_ref().clone().with_metadata(metadata))
     };
     let fields = own.fields().iter().zip(columns).map(field).collect::<Result<Vec<_>, String>>()?;
@@ -91,11 +95,14 @@ impl FieldIdAdapterFactory {
 
     /// The record of the file with this schema, if its footer names one.
     fn record(&self, physical: &Schema) -> Result<Option<&[FileColumn]>> {
-        let Some(id) = physical.fields().iter().find_map(|field| field.metadata().get(FRAGMENT_KEY)) else { return Ok(None) };
-        let fragment = id.parse().ok().and_then(|id| self.records.get(&FragmentId(id)));
-        match fragment.and_then(|fragment| fragment.files.first()) {
+        let Some(mark) = physical.fields().iter().find_map(|field| field.metadata().get(FRAGMENT_KEY)) else { return Ok(None) };
+        let file = mark.split_once('/').and_then(|(fragment, file)| {
+            let fragment = self.records.get(&FragmentId(fragment.parse().ok()?))?;
+            fragment.files.get(file.parse::<usize>().ok()?)
+        });
+        match file {
             Some(file) => Ok(Some(&file.columns)),
-            None => Err(external(Error::internal(format!("fragment {id} is read and not part of the scan")))),
+            None => Err(external(Error::internal(format!("file {mark} is read and not part of the scan")))),
         }
     }
 

@@ -10,7 +10,7 @@ use super::external;
 use super::nan::without_misleading_bounds;
 use crate::error::Error;
 use crate::store::VerifiedStore;
-use crate::table::fragment::{FileColumn, Fragment};
+use crate::table::fragment::{DataFile, FileColumn, Fragment};
 use bytes::Bytes;
 use datafusion::common::DataFusionError;
 use datafusion::datasource::listing::PartitionedFile;
@@ -33,8 +33,10 @@ use std::sync::Arc;
 /// The fragment whose data a file holds: an extension of its `PartitionedFile`.
 #[derive(Debug, Clone)]
 pub struct FileOf {
-    /// The fragment; the file is its only one.
+    /// The fragment.
     pub fragment: Arc<Fragment>,
+    /// Which of its files it is.
+    pub file: usize,
     /// The table, for errors.
     pub table: Arc<str>,
     /// What the file is called in errors.
@@ -42,6 +44,10 @@ pub struct FileOf {
 }
 
 impl FileOf {
+    fn record(&self) -> Option<&DataFile> {
+        self.fragment.files.get(self.file)
+    }
+
     fn damaged(&self, reason: String) -> ParquetError {
         ParquetError::External(Box::new(Error::damaged(self.table.as_ref(), self.object.as_ref(), reason)))
     }
@@ -53,7 +59,7 @@ impl FileOf {
 
     /// The columns that the manifest says are in the file.
     fn columns(&self) -> impl Iterator<Item = &FileColumn> {
-        self.fragment.files.iter().flat_map(|file| &file.columns).filter(|column| column.constant.is_none())
+        self.record().into_iter().flat_map(|file| &file.columns).filter(|column| column.constant.is_none())
     }
 
     /// Whether the ids that the file carries are those that the manifest has. Of files of others nothing is believed: some
@@ -65,12 +71,12 @@ impl FileOf {
             found.iter().copied().eq(recorded.field.iter().chain(&recorded.parts).map(|id| id.0))
         };
         let columns = footer.file_metadata().schema_descr().root_schema().get_fields();
-        let own = self.fragment.files.iter().all(|file| file.base.is_none() && file.columns.iter().all(|column| column.constant.is_none()));
+        let own = self.record().is_none_or(|file| file.base.is_none() && file.columns.iter().all(|column| column.constant.is_none()));
         own && columns.iter().zip(self.columns()).all(same)
     }
 
     fn check_rows(&self, footer: &ParquetMetaData) -> Result<(), String> {
-        let recorded = self.fragment.files.iter().flat_map(|file| file.row_groups.iter()).map(|rows| i64::from(*rows));
+        let recorded = self.record().into_iter().flat_map(|file| file.row_groups.iter()).map(|rows| i64::from(*rows));
         let found = footer.row_groups().iter().map(|group| group.num_rows());
         if recorded.clone().eq(found.clone()) {
             return Ok(());
@@ -175,12 +181,12 @@ impl Footer {
                 other => ParquetError::External(Box::new(other)),
             })?;
         self.file_of.check(&footer)?;
-        let Some(file) = self.file_of.fragment.files.first() else { return Ok(footer) };
+        let Some(file) = self.file_of.record() else { return Ok(footer) };
         let footer = without_misleading_bounds(footer, file)?;
         if self.file_of.ids_are_recorded(&footer) {
             return Ok(footer);
         }
-        let recorded = as_recorded(&footer, self.file_of.fragment.id, &file.columns);
+        let recorded = as_recorded(&footer, (self.file_of.fragment.id, self.file_of.file), &file.columns);
         recorded.map(Arc::new).map_err(|reason| self.file_of.damaged(reason))
     }
 }

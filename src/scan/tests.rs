@@ -7,4 +7,5 @@ mod oracle;
 mod planning;
 mod records;
 mod row_groups;
+mod several_files;
 mod trust;

@@ -9,6 +9,7 @@
 use super::transaction::{OpenTransaction, Target};
 use crate::commit::Staged;
 use crate::error::{Error, Result};
+use crate::faulty::{self, Fault};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::ReadView;
@@ -160,9 +161,13 @@ impl ReadView for SessionScope {
                 }
             }
         }
-        let newest = log.newest().await?;
+        let mut newest = log.newest().await?;
+        if faulty::is(Fault::StaleRead) && self.in_transaction() {
+            newest = log.read(newest.snapshot.version.saturating_sub(1).max(2)).await?;
+        }
         match &mut self.state().transaction {
             None => Ok(newest),
+            Some(transaction) if faulty::is(Fault::FracturedRead) => Ok(transaction.views.entry(key).insert_entry(newest).get().clone()),
             Some(transaction) => Ok(transaction.views.entry(key).or_insert(newest).clone()),
         }
     }

@@ -110,7 +110,7 @@ fn step(table: &str, schema: &TableSchema, files: Vec<ForeignFile>, known: Optio
         inserted += u64::from(file.rows);
         let fields = columns.iter().flat_map(|column| column.field.iter().chain(&column.parts)).copied().map(Ref::Committed).collect();
         let columns = columns.into_iter().map(|column| FileColumn { field: None, ..column }).collect();
-        actions.push(Action::AddFragment(AddFragment { token, physical_rows: file.rows, data_change: true }));
+        actions.push(Action::AddFragment(AddFragment { id: Ref::Local(token), physical_rows: file.rows, data_change: true }));
         let file = DataFile {
             path: file.found.path,
             base: None,

@@ -18,7 +18,7 @@
 
 use super::action::Action;
 use super::composite::Transaction;
-use super::refs::{FieldRef, FragmentRef, Ref, Token};
+use super::refs::{FieldRef, FragmentRef, Ref};
 use crate::table::fragment::BaseId;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
@@ -29,6 +29,8 @@ use std::sync::Arc;
 /// A place that transactions can collide on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Coordinate {
+    /// That a fragment of this id exists.
+    FragmentExistence(FragmentId),
     /// The values of a field in a fragment.
     FieldData(FragmentId, FieldId),
     /// That a field exists.
@@ -61,6 +63,7 @@ pub enum Facet {
 impl fmt::Display for Coordinate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Coordinate::FragmentExistence(id) => write!(f, "the fragment id {id}"),
             Coordinate::FieldData(fragment, field) => write!(f, "the values of field {field} in fragment {fragment}"),
             Coordinate::FieldDefinition(field) => write!(f, "the definition of field {field}"),
             Coordinate::FieldFacet(field, Facet::Name) => write!(f, "the name of field {field}"),
@@ -164,7 +167,7 @@ pub struct Footprint {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Nulls {
     /// The fields that have a value in every row it inserts, by the fragment that is new.
-    filled: BTreeMap<Token, BTreeSet<FieldId>>,
+    filled: BTreeMap<FragmentRef, BTreeSet<FieldId>>,
     /// Fields to which it gives values in fragments that are there, some of which may be NULL.
     given: BTreeSet<FieldId>,
 }
@@ -192,6 +195,12 @@ impl Footprint {
         self.everything = true;
     }
 
+    /// Says that it inserts rows, as a new fragment.
+    pub fn inserts_rows_of(&mut self, fragment: FragmentRef) {
+        self.inserts = true;
+        self.nulls.filled.insert(fragment, BTreeSet::new());
+    }
+
     /// Asserts that nobody else inserts these keys.
     pub fn assert_keys(&mut self, keys: KeyAssertion) {
         self.keys.push(keys);
@@ -209,16 +218,16 @@ impl Footprint {
 
     /// Says that a file of a fragment holds a field, and whether some of its values may be NULL.
     pub fn gives_values(&mut self, fragment: FragmentRef, field: FieldId, may_be_null: bool) {
-        match fragment {
-            Ref::Committed(_) if may_be_null => {
-                self.nulls.given.insert(field);
-            }
-            Ref::Local(token) if !may_be_null => {
-                if let Some(filled) = self.nulls.filled.get_mut(&token) {
+        match (self.nulls.filled.get_mut(&fragment), fragment) {
+            (Some(filled), _) => {
+                if !may_be_null {
                     filled.insert(field);
                 }
             }
-            Ref::Committed(_) | Ref::Local(_) => {}
+            (None, Ref::Committed(_)) if may_be_null => {
+                self.nulls.given.insert(field);
+            }
+            (None, _) => {}
         }
     }
 
@@ -236,17 +245,32 @@ impl Footprint {
                 Action::ResetTable(action) => action.footprint(&mut footprint),
                 Action::AddBase(action) => action.footprint(&mut footprint),
                 Action::AssertUniqueKeys(action) => action.footprint(&mut footprint),
-                Action::AddFragment(action) if action.data_change => {
-                    footprint.inserts = true;
-                    footprint.nulls.filled.insert(action.token, BTreeSet::new());
-                }
-                Action::AddFragment(_) => {}
+                Action::AddFragment(action) => action.footprint(&mut footprint),
+                Action::RemoveFragment(action) => action.footprint(&mut footprint),
                 Action::ReserveFragmentIds(_) => {}
                 // Rows are compared by following them, not by coordinates.
-                Action::RemoveFragment(_) | Action::SetDeletionFile(_) | Action::ChangeOfAddress(_) => {}
+                Action::SetDeletionFile(_) | Action::ChangeOfAddress(_) => {}
             }
         }
+        // What a transaction adds under a reserved id is its own, as what it mints.
+        let own = transaction.claimed_fragments();
+        footprint.claims.retain(|at, _| !matches!(at, Coordinate::FieldData(fragment, _) if own.contains(fragment)));
         footprint
+    }
+
+    /// The claims in words, rows left out.
+    pub fn in_words(&self) -> Vec<String> {
+        let claim = |(coordinate, mode): (&Coordinate, &Mode)| match mode {
+            Mode::Requires => format!("requires {coordinate}"),
+            Mode::WritesPart => format!("writes a part of {coordinate}"),
+            Mode::Writes => format!("writes {coordinate}"),
+        };
+        let keys = |keys: &KeyAssertion| format!("asserts that {} keys are new", keys.hashes.len());
+        let everything = self.everything.then(|| "writes the whole table".to_owned());
+        let inserts = self.inserts.then(|| "inserts rows".to_owned());
+        let claims = self.claims.iter().map(claim);
+        let regions = self.regions.iter().map(|region| format!("writes {region}"));
+        everything.into_iter().chain(claims).chain(regions).chain(inserts).chain(self.keys.iter().map(keys)).collect()
     }
 
     /// The first place on which `self`, landing after `landed`, collides with it.
@@ -301,6 +325,7 @@ impl Footprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::txn::refs::Token;
 
     fn footprint(claims: &[(Coordinate, Mode)]) -> Footprint {
         let mut footprint = Footprint::default();
@@ -409,7 +434,7 @@ mod tests {
         let insert = |files: [Option<bool>; 2]| {
             let mut footprint = Footprint { inserts: true, ..Footprint::default() };
             for (token, may_be_null) in (0..).map(Token).zip(files) {
-                footprint.nulls.filled.insert(token, BTreeSet::new());
+                footprint.inserts_rows_of(Ref::Local(token));
                 may_be_null.into_iter().for_each(|may_be_null| footprint.gives_values(Ref::Local(token), field, may_be_null));
             }
             footprint

@@ -247,7 +247,10 @@ fn check(committed: &CommittedTransaction) -> Result<(), String> {
     let mut bases = Tokens { kind: "base", bound: BTreeSet::new() };
     for action in transaction.actions() {
         match action {
-            Action::AddFragment(action) => fragments.bind(action.token)?,
+            Action::AddFragment(action) => match action.id {
+                Ref::Local(token) => fragments.bind(token)?,
+                Ref::Committed(_) => {}
+            },
             Action::AddDataFile(action) => {
                 fragments.used(action.fragment)?;
                 action.base.map_or(Ok(()), |base| bases.used(base))?;

@@ -45,8 +45,8 @@ pub(crate) enum ActionKind {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AddFragment {
-    #[prost(uint32, tag = "1")]
-    pub token: u32,
+    #[prost(message, optional, tag = "1")]
+    pub id: Option<FragmentRef>,
     #[prost(uint32, tag = "2")]
     pub physical_rows: u32,
     #[prost(bool, tag = "3")]
@@ -198,6 +198,8 @@ pub(crate) struct ChangeOfAddress {
     pub targets: Vec<FragmentRef>,
     #[prost(message, optional, tag = "3")]
     pub map: Option<MapLocation>,
+    #[prost(string, optional, tag = "1000")]
+    pub order: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
