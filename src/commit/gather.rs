@@ -10,12 +10,12 @@ use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::store::ObjectName;
-use crate::table::fragment::{DataFile, Fragment};
+use crate::table::fragment::{Base, BaseId, DataFile, Fragment};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{FieldId, TableSchema};
 use crate::txn::action::{Action, AddDataFile, TombstoneFieldData};
 use crate::txn::rebase::{Gather, Place};
-use crate::txn::refs::{FieldRef, Minted};
+use crate::txn::refs::{FieldRef, Minted, Ref};
 use async_trait::async_trait;
 use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
@@ -32,6 +32,8 @@ pub trait WriteGathered: fmt::Debug + Send + Sync {
 /// Values of columns.
 #[derive(Debug, Clone)]
 pub struct Gathered {
+    /// The bases of the table.
+    pub bases: BTreeMap<BaseId, Base>,
     /// The schema of the table.
     pub schema: Arc<TableSchema>,
     /// The columns, by their positions in the schema, ascending.
@@ -62,12 +64,18 @@ pub(super) async fn actions(
             continue;
         }
         let runs = gather.runs.iter().map(|run| Ok((place(&run.from, fragment.id, before, minted)?, run.rows.clone())));
-        let values = Gathered { schema: after.schema.clone(), columns, runs: runs.collect::<Result<_>>()?, order: gather.order.clone() };
+        let values = Gathered {
+            bases: before.bases.clone(),
+            schema: after.schema.clone(),
+            columns,
+            runs: runs.collect::<Result<_>>()?,
+            order: gather.order.clone(),
+        };
         let writer = staged.gathering.as_ref();
         let writer = writer.ok_or_else(|| Error::internal("a transaction that has columns to gather does not say who writes them"))?;
         let mut file = writer.write(log, values).await?;
         placed.extend(ObjectName::parse(&file.path).ok());
-        let ids: Vec<FieldId> = file.columns.iter_mut().filter_map(|column| column.field.take()).collect();
+        let ids: Vec<FieldId> = file.columns.iter().filter_map(|column| column.field).collect();
         let named = |id: &FieldId| wanted.get(id).copied();
         let (target, data_change) = (gather.fragment, gather.data_change);
         let old: Vec<FieldRef> = ids.iter().filter(|id| fragment.backing(**id).is_some()).filter_map(named).collect();
@@ -75,8 +83,12 @@ pub(super) async fn actions(
             let tombstone = TombstoneFieldData { fragment: target, fields: old, data_change };
             actions.push((gather.step, Action::TombstoneFieldData(tombstone)));
         }
-        let fields = ids.iter().filter_map(named).collect();
-        actions.push((gather.step, Action::AddDataFile(AddDataFile { fragment: target, file, fields, data_change })));
+        let fields = file.columns.iter_mut().flat_map(|column| {
+            let field = column.field.take().and_then(|field| named(&field));
+            field.into_iter().chain(column.parts.iter().copied().map(Ref::Committed)).collect::<Vec<_>>()
+        });
+        let fields = fields.collect();
+        actions.push((gather.step, Action::AddDataFile(AddDataFile { fragment: target, file, base: None, fields, data_change })));
     }
     Ok(actions)
 }

@@ -124,11 +124,6 @@ impl Member {
             }
             Err(error) => return Err(broken(error.to_string())),
         };
-        if self.ticket.staged.field_ids.iter().any(|(token, id)| minted.fields.get(token) != Some(id)) {
-            // Files name their columns by id, and others were given the ids that these count on.
-            let coordinate = "the ids of the columns that both added".to_owned();
-            return Err(collided(Collision::unnamed(coordinate, before.version)));
-        }
         if !gathers.is_empty() {
             for (step, action) in gather::actions(log, &self.ticket.staged, &gathers, (before, &after, &minted), placed).await? {
                 let step = transaction.steps.get_mut(step).ok_or_else(|| broken(format!("there is no step {step}")))?;

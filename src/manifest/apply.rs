@@ -13,7 +13,7 @@ use crate::table::row_address::FragmentId;
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::Action;
 use crate::txn::composite::Transaction;
-use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
+use crate::txn::refs::{BaseRef, FieldRef, FragmentRef, Minted, Ref, Token};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -162,6 +162,15 @@ impl Applying {
             None => self.snapshot.schema.field(id).is_some(),
         };
         if exists { Ok(id) } else { Err(ApplyError::new(format!("there is no field {id}"))) }
+    }
+
+    /// The id of a base that exists.
+    pub(crate) fn base(&self, base: BaseRef) -> Result<BaseId, ApplyError> {
+        let id = self.minted.base(base).ok_or_else(|| unbound("base", base))?;
+        match self.snapshot.bases.contains_key(&id) {
+            true => Ok(id),
+            false => Err(ApplyError::new(format!("there is no base {}", id.0))),
+        }
     }
 
     /// Adds a fragment or replaces its record.

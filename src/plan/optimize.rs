@@ -167,7 +167,7 @@ pub async fn plan(
         groups.push(RewriteGroup { sources: fragments.iter().map(map_source).collect() });
         sources.push(fragments);
     }
-    let scans = Scans { state, log, schema: &schema };
+    let scans = Scans { state, log, base: &base, schema: &schema };
     let rows = match &layout {
         Some(layout) if !sources.is_empty() => scans.sorted(sources, layout)?,
         _ => scans.in_order(sources)?,
@@ -207,6 +207,7 @@ type Source = (Arc<Fragment>, Option<Arc<RoaringBitmap>>);
 struct Scans<'a> {
     state: &'a SessionState,
     log: &'a VersionLog,
+    base: &'a Version,
     schema: &'a Arc<TableSchema>,
 }
 
@@ -216,6 +217,7 @@ impl Scans<'_> {
             store: self.log.store().clone(),
             table: Arc::from(self.log.table()),
             schema: self.schema.clone(),
+            bases: self.base.snapshot.bases.clone(),
             fragments,
             projection: Some(projection),
             predicate: None,
@@ -330,6 +332,7 @@ mod tests {
             path: path.into(),
             base: None,
             size_bytes: 1,
+            unchecked_bytes: 0,
             checksum: Default::default(),
             row_groups: vec![100],
             columns: vec![],

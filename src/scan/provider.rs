@@ -234,6 +234,7 @@ impl TableProvider for PinnedTable {
             store: log.store().clone(),
             table: Arc::from(log.table()),
             schema,
+            bases: version.snapshot.bases.clone(),
             fragments: version.snapshot.fragments.iter().map(|fragment| (fragment.clone(), None)).collect(),
             projection: Some(projection),
             predicate,

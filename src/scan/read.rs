@@ -157,6 +157,7 @@ impl Read {
         projection.insert(offset);
         let id = fragment.id;
         let request = ScanRequest {
+            bases: log.newest().await?.snapshot.bases.clone(),
             store: log.store().clone(),
             table: Arc::from(log.table()),
             schema: self.schema.clone(),

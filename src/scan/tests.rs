@@ -6,6 +6,7 @@ mod fixture;
 mod oracle;
 mod planning;
 mod reads;
+mod records;
 mod row_groups;
 mod several_files;
 mod trust;

@@ -44,7 +44,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, execute_stream,
 };
 use futures::{StreamExt, TryStreamExt};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -241,7 +241,7 @@ pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Stag
     let objects = objects(step.actions.iter());
     let id = TransactionId(env::new_uuid().as_u128());
     let transaction = Transaction { id, read_version, steps: vec![step] };
-    Staged { transaction, maps, objects, field_ids: BTreeMap::new(), fields_read: BTreeSet::new(), reads: vec![], gathering: None }
+    Staged { transaction, maps, objects, fields_read: BTreeSet::new(), reads: vec![], gathering: None }
 }
 
 /// Runs a statement until it lands or cannot.

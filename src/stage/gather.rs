@@ -47,6 +47,7 @@ impl Gatherer {
         let request = ScanRequest {
             store: log.store().clone(),
             table: Arc::from(log.table()),
+            bases: values.bases.clone(),
             schema: values.schema.clone(),
             fragments: values.runs.iter().map(only).collect(),
             projection: Some(values.columns.clone()),

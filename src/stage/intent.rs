@@ -68,7 +68,7 @@ pub(super) fn of_columns(input: &Arc<dyn ExecutionPlan>, written: &TableSchema) 
         let (fragment, fields) = (Ref::Committed(*id), fields.clone());
         [
             Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: fields.clone(), data_change: true }),
-            Action::AddDataFile(AddDataFile { fragment, file: file_of(fields.len()), fields, data_change: true }),
+            Action::AddDataFile(AddDataFile { fragment, file: file_of(fields.len()), base: None, fields, data_change: true }),
         ]
     };
     let actions = fragments.iter().flat_map(replace).collect();
@@ -82,7 +82,7 @@ fn new_fragment(schema: &TableSchema, data_change: bool) -> [Action; 2] {
     let fragment = Ref::Local(Token(0));
     [
         Action::AddFragment(AddFragment { id: fragment, physical_rows: 0, data_change }),
-        Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }),
+        Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }),
     ]
 }
 
@@ -91,9 +91,10 @@ fn file_of(columns: usize) -> DataFile {
         path: String::new(),
         base: None,
         size_bytes: 0,
+        unchecked_bytes: 0,
         checksum: Default::default(),
         row_groups: vec![],
-        columns: (0..columns).map(|_| FileColumn { field: None, stats: Default::default() }).collect(),
+        columns: (0..columns).map(|_| FileColumn::default()).collect(),
     }
 }
 

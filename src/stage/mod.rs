@@ -12,6 +12,7 @@
 
 pub mod commit_exec;
 pub mod engine_error;
+pub mod foreign;
 pub mod gather;
 mod intent;
 pub mod marks;

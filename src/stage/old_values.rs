@@ -6,11 +6,12 @@
 use crate::error::{Error, Result};
 use crate::scan::plan::{ScanRequest, plan_with};
 use crate::store::Store;
-use crate::table::fragment::Fragment;
+use crate::table::fragment::{Base, BaseId, Fragment};
 use crate::table::schema::TableSchema;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use futures::StreamExt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where the values are.
@@ -20,6 +21,8 @@ pub struct ValuesOf {
     pub store: Store,
     /// The table's name.
     pub table: String,
+    /// Its bases.
+    pub bases: BTreeMap<BaseId, Base>,
     /// Its schema.
     pub schema: Arc<TableSchema>,
     /// The fragment.
@@ -82,6 +85,7 @@ impl ValuesOf {
         let request = ScanRequest {
             store: self.store.clone(),
             table: Arc::from(self.table.as_str()),
+            bases: self.bases.clone(),
             schema: self.schema.clone(),
             fragments: vec![(fragment, None)],
             projection: Some(self.columns.clone()),

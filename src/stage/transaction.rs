@@ -19,6 +19,7 @@ use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::read::Read;
 use crate::store::env;
+use crate::table::fragment::BaseId;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
 use crate::txn::action::Action;
@@ -26,7 +27,7 @@ use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{Step, Transaction, TransactionId};
 use crate::txn::normalise;
 use crate::txn::rebase::{self, Rebase};
-use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
+use crate::txn::refs::{BaseRef, FieldRef, FragmentRef, Minted, Ref, Token};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -110,6 +111,7 @@ impl Target {
     fn localise(&self, mut step: Step) -> Step {
         let fragments: BTreeMap<FragmentId, Token> = self.minted.fragments.iter().map(|(token, id)| (*id, *token)).collect();
         let fields: BTreeMap<FieldId, Token> = self.minted.fields.iter().map(|(token, id)| (*id, *token)).collect();
+        let bases: BTreeMap<BaseId, Token> = self.minted.bases.iter().map(|(token, id)| (*id, *token)).collect();
         let (next_fragment, next_field) = (self.transaction.next_fragment_token().0, self.transaction.next_field_token().0);
         let next_base = self.transaction.next_base_token().0;
         let fragment = |reference: &mut FragmentRef| {
@@ -124,12 +126,19 @@ impl Target {
                 Ref::Committed(id) => fields.get(&id).map_or(Ref::Committed(id), |token| Ref::Local(*token)),
             }
         };
+        let base = |reference: &mut BaseRef| {
+            *reference = match *reference {
+                Ref::Local(token) => Ref::Local(Token(token.0 + next_base)),
+                Ref::Committed(id) => bases.get(&id).map_or(Ref::Committed(id), |token| Ref::Local(*token)),
+            }
+        };
         for action in &mut step.actions {
             match action {
                 Action::AddFragment(add) => fragment(&mut add.id),
                 Action::AddDataFile(add) => {
                     fragment(&mut add.fragment);
                     add.fields.iter_mut().for_each(field);
+                    add.base.as_mut().into_iter().for_each(base);
                 }
                 Action::RemoveFragment(remove) => fragment(&mut remove.fragment),
                 Action::SetDeletionFile(set) => fragment(&mut set.fragment),
@@ -170,10 +179,8 @@ impl Target {
         // A transaction that says nothing new takes its place where it read.
         let reads = if transaction.changes_data() { reads } else { vec![] };
         let reads = reads.into_iter().map(asserted).collect();
-        let names_columns = !objects(transaction.actions()).is_empty();
-        let field_ids = if names_columns { self.minted.fields } else { BTreeMap::new() };
         let (log, fields_read) = (self.log, self.reads);
-        StagedStatement { log, staged: Staged { transaction, maps, objects: written, field_ids, fields_read, reads, gathering: None } }
+        StagedStatement { log, staged: Staged { transaction, maps, objects: written, fields_read, reads, gathering: None } }
     }
 }
 

@@ -21,7 +21,7 @@ use super::marks::MarkError;
 use super::old_values::{OldValues, ValuesOf};
 use super::parts;
 use super::stop::Stop;
-use super::write_exec::column;
+use super::write_exec::{column, take_fields};
 use super::writer::{FragmentWriter, NewFragment, discard};
 use crate::error::{Error, Result};
 use crate::manifest::version::Version;
@@ -275,7 +275,7 @@ impl Updating {
             let (store, table) = (self.spec.store.clone(), self.spec.table.clone());
             let writer = FragmentWriter::new(store.clone(), table.clone(), self.written.clone(), fragment.physical_rows);
             let (schema, columns) = (base.schema.clone(), self.spec.changed.clone());
-            let of = ValuesOf { store, table, schema, fragment: fragment.clone(), columns };
+            let of = ValuesOf { store, table, bases: base.bases.clone(), schema, fragment: fragment.clone(), columns };
             let old = OldValues::new(of, self.context.clone());
             self.open = Some(OpenFragment { fragment, writer, old, next: 0 });
         }
@@ -372,14 +372,14 @@ impl OpenFragment {
 /// The actions that give a fragment the columns of a new file.
 fn replace(fragment: &Fragment, new: NewFragment) -> Vec<Action> {
     let mut file = new.file;
-    let fields: Vec<_> = file.columns.iter_mut().filter_map(|column| column.field.take()).collect();
-    let old: Vec<_> = fields.iter().filter(|field| fragment.backing(**field).is_some()).map(|field| Ref::Committed(*field)).collect();
+    let held = file.columns.iter().filter_map(|column| column.field).filter(|field| fragment.backing(*field).is_some());
+    let old: Vec<_> = held.map(Ref::Committed).collect();
+    let fields = take_fields(&mut file);
     let fragment = Ref::Committed(fragment.id);
     let mut actions = Vec::new();
     if !old.is_empty() {
         actions.push(Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: old, data_change: true }));
     }
-    let fields = fields.into_iter().map(Ref::Committed).collect();
-    actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields, data_change: true }));
+    actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change: true }));
     actions
 }

@@ -7,8 +7,8 @@ use super::alter::Alteration;
 use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows};
-use super::parse::{self, Command, Optimize, plain_name};
-use super::{alter, create, forms, functions, install, time_travel};
+use super::parse::{self, Command, FilesOf, Optimize, plain_name};
+use super::{adopt, alter, create, forms, functions, install, time_travel};
 use crate::commit;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
@@ -154,6 +154,11 @@ impl Session {
                 Ok(Outcome::Rows(Rows { schema: rows.schema(), batches: vec![rows] }))
             }
             Command::UnsetProperties(unset) => self.alter(&self.ctx.state(), Alteration::Unset(unset), sql).await,
+            Command::AddFiles(files) => {
+                let alteration = Alteration::AddFiles { files, lake: self.lake.location() };
+                self.alter(&self.ctx.state(), alteration, sql).await
+            }
+            Command::CreateFromFiles(files) => self.create_from_files(files, sql).await,
             Command::Sql(statement) => self.sql(statement.as_ref().clone(), sql).await,
         }
     }
@@ -194,13 +199,8 @@ impl Session {
         match forms::plan(&state, statement).await? {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
                 self.no_transaction("CREATE TABLE")?;
-                let name = create.name.table();
-                // A view or an external table of this session may have the name.
-                if self.lake.find(name).await?.is_none() && self.ctx.table_exist(TableReference::bare(name))? {
-                    return match create.if_not_exists {
-                        true => Ok(Outcome::Done("CREATE TABLE".into())),
-                        false => Err(Error::TableExists { table: name.to_owned() }),
-                    };
+                if self.is_anothers(create.name.table()).await? {
+                    return name_is_taken(create.name.table(), create.if_not_exists);
                 }
                 let done = create::create_table(&self.lake, &state, create, &not_null, sql).await?;
                 Ok(changed(done))
@@ -273,8 +273,7 @@ impl Session {
             None if alteration.if_exists() => return Ok(Outcome::Done("ALTER TABLE".into())),
             None => return Err(self.lake.unknown_table(&table)),
         };
-        let done = |version, facts, conflicts| {
-            let counts = RowCounts::default();
+        let done = |counts, version, facts, conflicts| {
             changed(Done { operation: "ALTER TABLE".into(), counts, version, facts, files_written: 0, conflicts })
         };
         let mut conflicts = vec![];
@@ -282,13 +281,14 @@ impl Session {
         let mut reran = 0;
         loop {
             let base = self.scope.view(&log).await?;
-            let step = alter::step(state, &table, &base, alteration, sql).await?;
+            let step = alter::step(state, &log, &base, alteration, sql).await?;
+            let counts = step.counts;
             if self.in_transaction() {
                 self.scope.append(&log, &base, step, vec![], &Default::default()).await?;
-                return Ok(done(None, CommitFacts::default(), vec![]));
+                return Ok(done(counts, None, CommitFacts::default(), vec![]));
             }
             if step.actions.is_empty() {
-                return Ok(done(None, CommitFacts { reran, ..CommitFacts::default() }, conflicts));
+                return Ok(done(counts, None, CommitFacts { reran, ..CommitFacts::default() }, conflicts));
             }
             match commit::publish(&log, staged(base.snapshot.version, step, vec![]), reran).await {
                 // Another was first: the column may be there by now, or the statement has to say so.
@@ -298,9 +298,22 @@ impl Session {
                     pause_before_run(reran).await;
                 }
                 Err(error) => return Err(error),
-                Ok(committed) => return Ok(done(committed.version, committed.facts, conflicts)),
+                Ok(committed) => return Ok(done(counts, committed.version, committed.facts, conflicts)),
             }
         }
+    }
+
+    async fn create_from_files(&self, files: &FilesOf, sql: &str) -> Result<Outcome> {
+        self.no_transaction("CREATE TABLE")?;
+        if self.is_anothers(&files.table).await? {
+            return name_is_taken(&files.table, files.lenient);
+        }
+        Ok(changed(adopt::create_table(&self.lake, files, sql).await?))
+    }
+
+    /// Whether a name is that of a view or an external table of this session, and of no table of the lake.
+    async fn is_anothers(&self, name: &str) -> Result<bool> {
+        Ok(self.lake.find(name).await?.is_none() && self.ctx.table_exist(TableReference::bare(name))?)
     }
 
     /// Drops all of the tables, or none if one does not exist.
@@ -363,6 +376,14 @@ impl Session {
         let Some(name) = message.split("table '").nth(1).and_then(|rest| rest.split_once("' not found")) else { return error };
         let table = name.0.rsplit('.').next().unwrap_or(name.0);
         self.lake.unknown_table(table)
+    }
+}
+
+/// What CREATE TABLE comes to where the name is that of something else than a table of the lake.
+fn name_is_taken(name: &str, if_not_exists: bool) -> Result<Outcome> {
+    match if_not_exists {
+        true => Ok(Outcome::Done("CREATE TABLE".into())),
+        false => Err(Error::TableExists { table: name.to_owned() }),
     }
 }
 

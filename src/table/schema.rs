@@ -47,6 +47,7 @@ impl FieldType {
     /// Whether every value of this type is a value of `to` under the same bytes or a cast that cannot fail, and bounds of
     /// values stay bounds.
     pub fn widens_to(&self, to: &FieldType) -> bool {
+        use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
         use DataType::{Decimal128, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
         let (FieldType::Leaf(from), FieldType::Leaf(to)) = (self, to) else { return self == to };
         match (from, to) {
@@ -54,6 +55,8 @@ impl FieldType {
             (Int8, Int16 | Int32 | Int64) | (Int16, Int32 | Int64) | (Int32, Int64) => true,
             (UInt8, UInt16 | UInt32 | UInt64) | (UInt16, UInt32 | UInt64) | (UInt32, UInt64) => true,
             (Float16, Float32 | Float64) | (Float32, Float64) => true,
+            (Utf8, LargeUtf8 | Utf8View) | (LargeUtf8, Utf8View) | (Utf8View, LargeUtf8) => true,
+            (Binary, LargeBinary | BinaryView) | (LargeBinary, BinaryView) | (BinaryView, LargeBinary) => true,
             (Decimal128(precision, scale), Decimal128(wider, same)) => wider > precision && scale == same,
             _ => false,
         }
@@ -174,6 +177,11 @@ impl TableSchema {
     /// The parts of a field, or the columns for `None`, in order.
     pub fn children(&self, parent: Option<FieldId>) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(move |field| field.parent == parent)
+    }
+
+    /// The ids of the parts of a field and of their parts, depth first.
+    pub fn parts(&self, id: FieldId) -> Vec<FieldId> {
+        self.children(Some(id)).flat_map(|part| std::iter::once(part.id).chain(self.parts(part.id))).collect()
     }
 
     /// The Arrow schema, every field with its id in its metadata.

@@ -57,7 +57,7 @@ fn add_fragment(id: FragmentRef, data_change: bool) -> Action {
 /// A file of four rows.
 fn add_file(fragment: FragmentRef, path: &str, fields: &[FieldRef]) -> Action {
     let file = data_file(path, 4, fields.len());
-    Action::AddDataFile(AddDataFile { fragment, file, fields: fields.to_vec(), data_change: true })
+    Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: fields.to_vec(), data_change: true })
 }
 
 fn tombstone(fragment: FragmentRef, fields: &[FieldRef]) -> Action {

@@ -22,7 +22,6 @@ use crate::table::deletion_vector::{DeletionFile, decode};
 use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, Fragment};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{FieldId, FieldType};
-use crate::table::stats::ColumnStats;
 use arrow_schema::DataType;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,9 +111,10 @@ pub fn data_file(path: &str, rows: u32, columns: usize) -> DataFile {
         path: path.to_owned(),
         base: None,
         size_bytes: 100,
+        unchecked_bytes: 0,
         checksum: Arc::new(BlockChecksums { block_bytes: 4096, crc32c: vec![0] }),
         row_groups: vec![rows],
-        columns: (0..columns).map(|_| FileColumn { field: None, stats: ColumnStats::default() }).collect(),
+        columns: (0..columns).map(|_| FileColumn { field: None, ..FileColumn::default() }).collect(),
     }
 }
 
@@ -189,7 +189,7 @@ impl Testbed {
                 actions.push((gather.step, Action::TombstoneFieldData(tombstone)));
             }
             let file = data_file(&path, rows.len() as u32, gather.fields.len());
-            let add = AddDataFile { fragment: target, file, fields: gather.fields.clone(), data_change };
+            let add = AddDataFile { fragment: target, file, base: None, fields: gather.fields.clone(), data_change };
             actions.push((gather.step, Action::AddDataFile(add)));
             files.insert(path, rows);
         }
@@ -466,7 +466,7 @@ impl Draft {
         let fields: Vec<FieldRef> = vec![Ref::Committed(KEY), Ref::Committed(VALUE)];
         actions.push(Action::AddFragment(AddFragment { id: fragment, physical_rows: rows.len() as u32, data_change }));
         let file = data_file(&path, rows.len() as u32, 2);
-        actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }));
+        actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }));
         self.files.insert(path, rows.to_vec());
         self.seen.push(Seen { fragment, rows: rows.to_vec(), dead: RoaringBitmap::new() });
         fragment
@@ -543,7 +543,7 @@ impl Draft {
             let (fragment, fields, data_change) = (seen.fragment, vec![Ref::Committed(VALUE)], true);
             let file = data_file(&path, seen.rows.len() as u32, 1);
             actions.push(Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: fields.clone(), data_change }));
-            actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }));
+            actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }));
             self.files.insert(path, seen.rows.clone());
         }
         self.step("UPDATE", format!("UPDATE {keys:?} by {delta} in place"), actions, counts);

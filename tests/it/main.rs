@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod adopt;
 mod cancelled;
 mod change_of_address;
 mod damage;
@@ -19,6 +20,7 @@ mod layout;
 mod leftovers;
 mod lying_store;
 mod matrix;
+mod parity_adopt;
 mod processes;
 mod reads;
 mod schedules;

@@ -104,7 +104,7 @@ fn columns_written_over_are_told_of_with_their_fields() {
     let column = |fragment, data_change| {
         let file = Arc::new(data_file("data/x", 4, 1));
         let fields = vec![Ref::Committed(FieldId(2))];
-        Action::AddDataFile(AddDataFile { fragment, file: file.as_ref().clone(), fields, data_change })
+        Action::AddDataFile(AddDataFile { fragment, file: file.as_ref().clone(), base: None, fields, data_change })
     };
     let tombstone = |fragment| {
         let fields = vec![Ref::Committed(FieldId(3))];

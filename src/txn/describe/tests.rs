@@ -59,7 +59,7 @@ fn actions_of_fragments_name_them_and_count_rows() {
         assert_eq!(told(add(OWN)), says(Some(7), &[], Some(9), data_change, ""));
         assert_eq!(told(add(OLD)), says(Some(3), &[], Some(9), data_change, ""));
         let (file, fields) = (data_file("data/a.parquet", 9, 2), vec![field(1), NEW_FIELD]);
-        let file = Action::AddDataFile(AddDataFile { fragment: OWN, file, fields, data_change });
+        let file = Action::AddDataFile(AddDataFile { fragment: OWN, file, base: None, fields, data_change });
         assert_eq!(told(file), says(Some(7), &[1, 5], None, data_change, "data/a.parquet, 100 bytes"));
         let remove = Action::RemoveFragment(RemoveFragment { fragment: OLD, data_change });
         assert_eq!(told(remove), says(Some(3), &[], None, data_change, ""));

@@ -108,7 +108,7 @@ pub(super) fn set_up(sizes: &[u8], draft: &mut Draft) {
     }
     if let Some((fragment, size)) = fragments.first() {
         let file = data_file("data/first.parquet", u32::from(*size), fields.len());
-        actions.push(Action::AddDataFile(AddDataFile { fragment: *fragment, file, fields, data_change: true }));
+        actions.push(Action::AddDataFile(AddDataFile { fragment: *fragment, file, base: None, fields, data_change: true }));
     }
     let entries = ["a", "b"].map(|key| (key.to_owned(), Some("0".to_owned()))).into();
     actions.push(Action::ConfigUpdate(ConfigUpdate { entries, replace: false }));
@@ -226,7 +226,11 @@ impl Speaker<'_> {
                     let keys = seen.live().map(|(_, (key, _))| key).collect();
                     let path = self.new_file();
                     let file = data_file(&path, rows, 1);
-                    act(draft, "FILL", Action::AddDataFile(AddDataFile { fragment, file, fields: vec![field], data_change: true }));
+                    act(
+                        draft,
+                        "FILL",
+                        Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: vec![field], data_change: true }),
+                    );
                     self.more = Some(Effect::Fill(keys, name.into(), Some(path)));
                 }
                 Some(Effect::AddColumn(name.into()))
@@ -296,7 +300,7 @@ impl Speaker<'_> {
         let path = anew.then(|| self.new_file());
         if let Some(path) = &path {
             let file = data_file(path, rows, 1);
-            actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields: vec![field], data_change: true }));
+            actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: vec![field], data_change: true }));
         }
         if actions.is_empty() {
             return None;
