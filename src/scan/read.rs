@@ -39,7 +39,7 @@ use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt;
 use roaring::RoaringBitmap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -156,8 +156,12 @@ impl Read {
         let mut projection: BTreeSet<usize> = collect_columns(condition).iter().map(|column| column.index()).collect();
         projection.insert(offset);
         let id = fragment.id;
+        let bases = match fragment.files.iter().any(|file| file.base.is_some()) {
+            true => log.newest().await?.snapshot.bases.clone(),
+            false => BTreeMap::new(),
+        };
         let request = ScanRequest {
-            bases: log.newest().await?.snapshot.bases.clone(),
+            bases,
             store: log.store().clone(),
             table: Arc::from(log.table()),
             schema: self.schema.clone(),

@@ -14,7 +14,7 @@ use super::address_map::{AddressMap, MapSource, wire};
 use super::compare::{Comparison, Maps, compare};
 use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
 use super::normalise::vanish;
-use super::rebase::{Collision, Gather, Place, Rebase, Rebased, settle, vectors_needed};
+use super::rebase::{Collision, Gather, Place, Rebase, Rebased, Run, settle, vectors_needed};
 use super::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
 use crate::manifest::apply::apply;
 use crate::manifest::snapshot::Snapshot;
@@ -50,6 +50,8 @@ pub struct Testbed {
     pub files: BTreeMap<String, Vec<Row>>,
     /// The rows of every fragment that ever was, the short-lived ones too.
     pub fragment_rows: BTreeMap<FragmentId, Vec<Row>>,
+    /// For a field in a file of gathered values: the file that each of them was in before; `None` for a NULL.
+    pub origins: BTreeMap<(String, FieldId), Vec<Option<String>>>,
     check: Check,
     drafts: u128,
 }
@@ -122,7 +124,14 @@ impl Testbed {
     /// An empty table of two columns.
     pub fn new(check: Check) -> Self {
         let empty = TestVersion { snapshot: Snapshot::empty(7), transactions: vec![] };
-        let mut bed = Testbed { versions: vec![empty], files: BTreeMap::new(), fragment_rows: BTreeMap::new(), check, drafts: 0 };
+        let mut bed = Testbed {
+            versions: vec![empty],
+            files: BTreeMap::new(),
+            fragment_rows: BTreeMap::new(),
+            origins: BTreeMap::new(),
+            check,
+            drafts: 0,
+        };
         let mut create = bed.draft();
         let column = |token, name: &str| {
             let field_type = FieldType::Leaf(DataType::Int64);
@@ -159,8 +168,35 @@ impl Testbed {
         snapshot.fragments.iter().map(|fragment| read(fragment)).collect()
     }
 
+    /// The file that each gathered value of a field was in before; `None` for a NULL.
+    fn origins_of(&self, gather: &Gather, field: FieldRef, id: FieldId, before: &Snapshot) -> Vec<Option<String>> {
+        let of_run = |run: &Run| {
+            let file = match &run.from {
+                Place::Present(fragment) => {
+                    before.fragments.get(*fragment).expect("a fragment to gather from").backing(id).map(|(file, _)| file.path.clone())
+                }
+                Place::Staged { files, .. } => {
+                    files.iter().rev().find(|(_, fields)| fields.contains(&Some(field))).map(|(file, _)| file.path.clone())
+                }
+            };
+            let origin = |row: u32| {
+                let file = file.clone()?;
+                match self.origins.get(&(file.clone(), id)) {
+                    Some(origins) => origins[row as usize].clone(),
+                    None => Some(file),
+                }
+            };
+            run.rows.iter().map(origin).collect::<Vec<_>>()
+        };
+        let origins: Vec<Option<String>> = gather.runs.iter().flat_map(of_run).collect();
+        match &gather.order {
+            Some(order) => order.iter().map(|value| origins[*value as usize].clone()).collect(),
+            None => origins,
+        }
+    }
+
     /// The actions that add what has to be gathered, as the commit layer makes them, and the files.
-    fn gather(&self, gathers: &[Gather], draft: &Draft, before: &Snapshot, after: &Snapshot, minted: &Minted) -> Gathered {
+    fn gather(&mut self, gathers: &[Gather], draft: &Draft, before: &Snapshot, after: &Snapshot, minted: &Minted) -> Gathered {
         let (mut actions, mut files) = (Vec::new(), BTreeMap::new());
         for (at, gather) in gathers.iter().enumerate() {
             let Some(fragment) = after.fragments.get(minted.fragment(gather.fragment).expect("a fragment with an id")) else { continue };
@@ -191,6 +227,11 @@ impl Testbed {
             let file = data_file(&path, rows.len() as u32, gather.fields.len());
             let add = AddDataFile { fragment: target, file, base: None, fields: gather.fields.clone(), data_change };
             actions.push((gather.step, Action::AddDataFile(add)));
+            for field in &gather.fields {
+                let id = minted.field(*field).expect("a field with an id");
+                let origins = self.origins_of(gather, *field, id, before);
+                self.origins.insert((path.clone(), id), origins);
+            }
             files.insert(path, rows);
         }
         (actions, files)

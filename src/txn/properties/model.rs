@@ -120,14 +120,23 @@ pub(super) fn content(bed: &Testbed) -> Content {
     for seen in bed.fragments_of(newest, &BTreeMap::new()) {
         let fragment = newest.fragments.get(seen.fragment.committed().expect("an id")).expect("a fragment that was read");
         let others = newest.schema.columns().filter(|column| column.id > FieldId(2));
-        let held: BTreeMap<Column, String> = others
+        let held: Vec<(Column, FieldId, String)> = others
             .filter_map(|column| {
                 let (file, _) = fragment.backing(column.id)?;
-                Some((first(column.id).unwrap_or_else(|| column.name.clone()), file.path.clone()))
+                Some((first(column.id).unwrap_or_else(|| column.name.clone()), column.id, file.path.clone()))
             })
             .collect();
-        for (_, (key, value)) in seen.live() {
-            assert_eq!(content.rows.insert(key, (value, held.clone())), None, "two rows of key {key}");
+        for (offset, (key, value)) in seen.live() {
+            // A value that was gathered is the one that it was.
+            let of_row = |(name, id, path): &(Column, FieldId, String)| {
+                let origin = match bed.origins.get(&(path.clone(), *id)) {
+                    Some(origins) => origins[offset as usize].clone(),
+                    None => Some(path.clone()),
+                };
+                Some((name.clone(), origin?))
+            };
+            let columns: BTreeMap<Column, String> = held.iter().filter_map(of_row).collect();
+            assert_eq!(content.rows.insert(key, (value, columns)), None, "two rows of key {key}");
         }
     }
     content.locations.extend(newest.bases.values().map(|base| base.location.clone()));
