@@ -25,6 +25,7 @@
 pub mod address;
 mod backing;
 pub mod evolve;
+mod infallible;
 pub mod isolation;
 pub mod keys;
 mod mask;

@@ -200,6 +200,12 @@ impl Testbed {
         let (mut actions, mut files) = (Vec::new(), BTreeMap::new());
         for (at, gather) in gathers.iter().enumerate() {
             let Some(fragment) = after.fragments.get(minted.fragment(gather.fragment).expect("a fragment with an id")) else { continue };
+            // A field that is gone by then is left out.
+            let there = |field: &FieldRef| minted.field(*field).is_some_and(|id| after.schema.field(id).is_some());
+            let fields: Vec<FieldRef> = gather.fields.iter().copied().filter(there).collect();
+            if fields.is_empty() {
+                continue;
+            }
             let mut rows = Vec::new();
             for run in &gather.runs {
                 let from = match &run.from {
@@ -218,16 +224,16 @@ impl Testbed {
             assert_eq!(rows.len(), fragment.physical_rows as usize, "values for every row of fragment {}", fragment.id);
             let path = format!("data/{}-gathered-{at}.parquet", draft.transaction.id.0);
             let backed = |field: &FieldRef| fragment.backing(minted.field(*field).expect("a field with an id")).is_some();
-            let old: Vec<FieldRef> = gather.fields.iter().copied().filter(backed).collect();
+            let old: Vec<FieldRef> = fields.iter().copied().filter(backed).collect();
             let (target, data_change) = (gather.fragment, gather.data_change);
             if !old.is_empty() {
                 let tombstone = TombstoneFieldData { fragment: target, fields: old, data_change };
                 actions.push((gather.step, Action::TombstoneFieldData(tombstone)));
             }
-            let file = data_file(&path, rows.len() as u32, gather.fields.len());
-            let add = AddDataFile { fragment: target, file, base: None, fields: gather.fields.clone(), data_change };
+            let file = data_file(&path, rows.len() as u32, fields.len());
+            let add = AddDataFile { fragment: target, file, base: None, fields: fields.clone(), data_change };
             actions.push((gather.step, Action::AddDataFile(add)));
-            for field in &gather.fields {
+            for field in &fields {
                 let id = minted.field(*field).expect("a field with an id");
                 let origins = self.origins_of(gather, *field, id, before);
                 self.origins.insert((path.clone(), id), origins);

@@ -56,7 +56,9 @@ async fn filters_that_are_pushed_into_the_scan_are_applied() {
     let mut table = table().await;
     table.pushdown_filters = Some(true);
     assert_eq!(table.rows("SELECT a FROM t WHERE b % 1000 = 0 AND c <> 'c0' AND a < 1600").await, ["1000", "1500", "500"]);
-    assert!(!plan(&table, "SELECT a FROM t WHERE b % 1000 = 0").await.contains("FilterExec"));
+    assert!(!plan(&table, "SELECT a FROM t WHERE b > 1000").await.contains("FilterExec"));
+    // What could fail on a deleted row is evaluated on the others.
+    assert!(plan(&table, "SELECT a FROM t WHERE 1000 / b > 0").await.contains("FilterExec"));
 }
 
 #[tokio::test]
