@@ -7,7 +7,7 @@
 //!   two judges: the `adya` crate, and our own (checker), which must agree at five levels
 //!      │
 //!      v
-//!   snapshot: nothing but write skew
+//!   snapshot: nothing but write skew       serializable: nothing
 //! ```
 //!
 //! `AMEND_HISTORIES=200 AMEND_HISTORY_TRANSACTIONS=200` says how many and how long; `AMEND_HISTORY_SEED=17` runs one.
@@ -31,7 +31,7 @@ use workload::{Isolation, Met, Observed, Spec};
 const HISTORIES: u64 = 60;
 const TRANSACTIONS: u64 = 60;
 /// The tests share the histories.
-const TESTS: u64 = 2;
+const TESTS: u64 = 4;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -70,6 +70,7 @@ pub fn wrong_with(observed: &Observed, isolation: Isolation) -> Result<Verdict, 
     let verdict = judge(&observed.history)?;
     let promised = match isolation {
         Isolation::Snapshot => Level::StrongSnapshot,
+        Isolation::Serializable => Level::StrictSerializable,
     };
     match verdict.against(promised).as_slice() {
         [] => Ok(verdict),
@@ -100,8 +101,9 @@ fn try_histories(workload: Workload, isolation: Isolation) {
     if only.is_none() && histories >= HISTORIES / TESTS {
         total.assert_worth_it();
         match isolation {
-            // The judges can see it, so histories that have none must come from somewhere else.
+            // The judges can see it where it may be.
             Isolation::Snapshot => assert!(skewed > 0, "no write skew was met"),
+            Isolation::Serializable => assert_eq!(skewed, 0),
         }
     }
 }
@@ -133,4 +135,14 @@ fn lists_under_snapshot_isolation_show_nothing_but_write_skew() {
 #[test]
 fn registers_under_snapshot_isolation_show_nothing_but_write_skew() {
     try_histories(Workload::Register, Isolation::Snapshot);
+}
+
+#[test]
+fn lists_that_are_serializable_show_nothing() {
+    try_histories(Workload::ListAppend, Isolation::Serializable);
+}
+
+#[test]
+fn registers_that_are_serializable_show_nothing() {
+    try_histories(Workload::Register, Isolation::Serializable);
 }
