@@ -65,7 +65,8 @@ pub(super) struct Landed<'a> {
 
 /// The first of `reads` that a transaction would have read otherwise, had it come after `landed`.
 pub(super) async fn collision(reads: &[Arc<dyn ReadAssertion>], log: &VersionLog, landed: Landed<'_>) -> Result<Option<Collision>> {
-    let changes = if reads.is_empty() || faulty::is(Fault::SkipReadAssertions) { Changes::default() } else { Changes::of(landed.committed) };
+    let changes =
+        if reads.is_empty() || faulty::is(Fault::SkipReadAssertions) { Changes::default() } else { Changes::of(landed.committed) };
     if changes.is_empty() {
         return Ok(None);
     }

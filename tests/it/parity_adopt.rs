@@ -103,7 +103,9 @@ async fn create_table_from_files() {
     assert_eq!(names, [(1, "k"), (2, "v"), (3, "s"), (4, "x"), (5, "y"), (6, element.name.as_str()), (7, "part")]);
     assert_eq!(found.bases.values().collect::<Vec<_>>(), [&Base { name: None, location: "file:///".into() }]);
     let base = *found.bases.keys().next().unwrap();
-    let (k, v, s): ((i32, &[i32]), (i32, &[i32]), (i32, &[i32])) = ((1, &[]), (2, &[]), (3, &[4, 5, 6]));
+    let k: (i32, &[i32]) = (1, &[]);
+    let v: (i32, &[i32]) = (2, &[]);
+    let s: (i32, &[i32]) = (3, &[4, 5, 6]);
     let first = found.fragments.iter().next().unwrap().id.0;
     let expected = vec![
         described(&a, first, 1, base, &[k, v, s], &[(7, StatValue::Int(7))]),

@@ -93,7 +93,8 @@ fn an_update_in_place_and_one_of_rows_collide_in_both_orders() {
         bed.land(landed).unwrap();
         bed.land(ours).map_err(|collision| collision.coordinate)
     };
-    let (rows, columns): (fn(&mut Draft), fn(&mut Draft)) = (|draft| draft.update(&[0], 1), |draft| draft.update_columns(&[0, 1], 2));
+    let rows: fn(&mut Draft) = |draft| draft.update(&[0], 1);
+    let columns: fn(&mut Draft) = |draft| draft.update_columns(&[0, 1], 2);
     assert_eq!(outcome(rows, columns).unwrap_err(), "rows of fragment 0");
     assert_eq!(outcome(columns, rows).unwrap_err(), "column data of fragment 0");
     assert_eq!(outcome(columns, columns).unwrap_err(), "the values of field 2 in fragment 0");
