@@ -1,7 +1,7 @@
 //! The keys that one side of a join brings to the other, noted while the statement runs.
 //!
 //! Goes in: arrays of keys. Comes out: a condition that holds for rows of those keys.
-//! Always holds: a key that was noted fulfils the condition; up to [`MAX_KEYS`] are kept one by one, more as a range.
+//! Always holds: a key that was noted fulfils the condition; up to `MAX_KEYS` are kept one by one, more as a range.
 
 use crate::error::Result;
 use datafusion::arrow::array::{Array, ArrayRef};

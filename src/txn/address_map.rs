@@ -13,7 +13,7 @@
 //! - *in order*: an order-preserving rewrite needs no position per row, only the absent rows of each source and the sizes
 //!   of the targets. Rows are mapped by walking both bitmaps, never by a lookup per row.
 //! - *permuted*: a rewrite that sorts also says, for each survivor of each source, which of all rows of all targets it
-//!   became ([`packed`]).
+//!   became (`packed`).
 //!
 //! Always holds: the survivors of all sources are as many as the rows of all targets; no two rows that are mapped have one
 //! address.
