@@ -261,6 +261,7 @@ impl<'a> Group<'a> {
                 for member in part {
                     let landed = ours(&version, member.ticket.id()).is_some();
                     if landed && faulty::is(Fault::FailThoughLanded) {
+                        member.ticket.did_not_land(number);
                         self.answer(&member.ticket, Err(Error::internal("the answer was lost")));
                         continue;
                     }
