@@ -104,8 +104,14 @@ fn place(from: &Place, id: FragmentId, before: &Snapshot, minted: &Minted) -> Re
         Place::Staged { physical_rows, files } => {
             let files = files.iter().map(|(file, fields)| {
                 let mut file = file.clone();
-                let fields = fields.iter().map(|field| field.and_then(|field| minted.field(field)));
-                file.columns.iter_mut().zip(fields).for_each(|(column, field)| column.field = field);
+                // Each column is followed by its parts.
+                let mut fields = fields.iter().map(|field| field.and_then(|field| minted.field(field)));
+                for column in &mut file.columns {
+                    column.field = fields.next().flatten();
+                    for (part, field) in column.parts.iter_mut().zip(&mut fields) {
+                        *part = field.unwrap_or(*part);
+                    }
+                }
                 file
             });
             let (files, physical_rows) = (files.collect(), *physical_rows);

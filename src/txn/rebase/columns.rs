@@ -60,7 +60,7 @@ pub enum Place {
     Staged {
         /// Rows of each file.
         physical_rows: u32,
-        /// The files.
+        /// The files; each column's field is followed by those of its parts, as in `AddDataFile`.
         files: Vec<(DataFile, Vec<Option<FieldRef>>)>,
     },
 }
