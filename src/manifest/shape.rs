@@ -377,6 +377,7 @@ static ADD_FIELD: Shape = Shape {
         one(4, "type", Text),
         one(5, "nullable", Varint),
         many(6, "metadata", Message(&ENTRY), MAX_ENTRIES),
+        one(7, "claims", Varint),
     ],
 };
 

@@ -108,13 +108,13 @@ impl Target {
                 Action::AddFragment(add) => add.token = Token(add.token.0 + next_fragment),
                 Action::AddDataFile(add) => {
                     fragment(&mut add.fragment);
-                    add.fields.iter_mut().for_each(field);
+                    add.fields.iter_mut().flatten().for_each(field);
                 }
                 Action::RemoveFragment(remove) => fragment(&mut remove.fragment),
                 Action::SetDeletionFile(set) => fragment(&mut set.fragment),
                 Action::ChangeOfAddress(change) => change.sources.iter_mut().chain(&mut change.targets).for_each(fragment),
                 Action::AddField(add) => {
-                    add.token = Token(add.token.0 + next_field);
+                    field(&mut add.id);
                     add.parent.as_mut().into_iter().for_each(field);
                 }
                 Action::AlterField(alter) => {

@@ -265,7 +265,7 @@ impl Writing {
 /// The actions that add a fragment and its file.
 pub(super) fn add(token: Token, fragment: NewFragment, data_change: bool) -> [Action; 2] {
     let mut file = fragment.file;
-    let fields = file.columns.iter_mut().filter_map(|column| column.field.take().map(Ref::Committed)).collect();
+    let fields = file.columns.iter_mut().map(|column| column.field.take().map(Ref::Committed)).collect();
     [
         Action::AddFragment(AddFragment { token, physical_rows: fragment.physical_rows, data_change }),
         Action::AddDataFile(AddDataFile { fragment: Ref::Local(token), file, fields, data_change }),

@@ -164,7 +164,7 @@ fn first_version(rows: Step, schema: &TableSchema, statement: &str) -> Staged {
     let mut actions: Vec<Action> = schema.fields().iter().map(|field| Action::AddField(add_field(field, token))).collect();
     for mut action in rows.actions {
         if let Action::AddDataFile(add) = &mut action {
-            for field in &mut add.fields {
+            for field in add.fields.iter_mut().flatten() {
                 if let Ref::Committed(id) = *field {
                     *field = Ref::Local(token(id));
                 }
@@ -180,7 +180,7 @@ fn first_version(rows: Step, schema: &TableSchema, statement: &str) -> Staged {
 /// The action that adds a field of a schema; `token` names fields by their ids in it.
 pub fn add_field(field: &Field, token: impl Fn(FieldId) -> Token) -> AddField {
     AddField {
-        token: token(field.id),
+        id: Ref::Local(token(field.id)),
         parent: field.parent.map(|parent| Ref::Local(token(parent))),
         name: field.name.clone(),
         field_type: field.field_type.clone(),

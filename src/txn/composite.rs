@@ -3,7 +3,7 @@
 //! One step is one statement of the user; steps are for history, actions apply in order as one manifest change.
 
 use super::action::Action;
-use super::refs::{Minted, Token};
+use super::refs::{FieldRef, Minted, Ref, Token};
 use std::fmt;
 
 /// A transaction's identity: found again in the version that holds it.
@@ -113,9 +113,13 @@ enum Binds {
 }
 
 fn binds(action: &Action) -> Option<Binds> {
+    let local = |id: FieldRef| match id {
+        Ref::Local(token) => Some(token),
+        Ref::Committed(_) => None,
+    };
     match action {
         Action::AddFragment(add) => Some(Binds::Fragment(add.token)),
-        Action::AddField(add) => Some(Binds::Field(add.token)),
+        Action::AddField(add) => local(add.id).map(Binds::Field),
         Action::AddBase(add) => Some(Binds::Base(add.token)),
         Action::AddDataFile(_)
         | Action::RemoveFragment(_)

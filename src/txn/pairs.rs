@@ -7,7 +7,8 @@
 //! fails; where both orders land, they make the same table, and every version passes the invariants.
 
 use super::action::{
-    Action, AddBase, AddDataFile, AlterField, AssertUniqueKeys, ConfigUpdate, DropField, ReserveFragmentIds, ResetTable, TombstoneFieldData,
+    Action, AddBase, AddDataFile, AddField, AlterField, AssertUniqueKeys, ConfigUpdate, DropField, ReserveFragmentIds, ResetTable,
+    TombstoneFieldData,
 };
 use super::composite::RowCounts;
 use super::refs::{FieldRef, FragmentRef, Ref, Token};
@@ -15,7 +16,8 @@ use super::testbed::{Draft, Row, Testbed, data_file};
 use crate::commit::invariants;
 use crate::table::fragment::Base;
 use crate::table::row_address::FragmentId;
-use crate::table::schema::FieldId;
+use crate::table::schema::{FieldId, FieldType};
+use arrow_schema::DataType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -23,13 +25,18 @@ use std::sync::Arc;
 macro_rules! kinds {
     ($($kind:ident),* $(,)?) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        enum Kind { $($kind),* }
+        enum Kind {
+            $($kind,)*
+            /// An `AddField` that brings a dropped field back under its id.
+            ClaimField,
+        }
 
-        const KINDS: &[Kind] = &[$(Kind::$kind),*];
+        const KINDS: &[Kind] = &[$(Kind::$kind,)* Kind::ClaimField];
 
         impl Kind {
             fn of(action: &Action) -> Kind {
                 match action {
+                    Action::AddField(add) if add.id.committed().is_some() => Kind::ClaimField,
                     $(Action::$kind(_) => Kind::$kind),*
                 }
             }
@@ -85,7 +92,7 @@ impl Place {
     }
 }
 
-/// Three fragments; the first two have values of the columns x, y and z (fields 3 to 5).
+/// Three fragments; the first two have values of the columns x, y and z (fields 3 to 5). The fields 6 to 8 were dropped.
 fn table() -> Testbed {
     let mut bed = Testbed::new(invariants::check);
     let mut insert = bed.draft();
@@ -94,18 +101,20 @@ fn table() -> Testbed {
     }
     bed.land(insert).unwrap();
     let mut columns = bed.draft();
-    for name in ["x", "y", "z"] {
+    for name in ["x", "y", "z", "dropped", "gone", "lost"] {
         columns.add_column(name);
     }
     let fields: Vec<FieldRef> = (0..3).map(|token| Ref::Local(Token(token))).collect();
     let add = |fragment: u32| {
         let file = data_file(&format!("data/columns-{fragment}.parquet"), 4, 3);
-        let (fragment, fields) = (Ref::Committed(FragmentId(fragment)), fields.clone());
+        let (fragment, fields) = (Ref::Committed(FragmentId(fragment)), fields.iter().copied().map(Some).collect());
         Action::AddDataFile(AddDataFile { fragment, file, fields, data_change: true })
     };
     let settings = ["a", "b", "c"].map(|key| (key.to_owned(), Some("0".to_owned())));
     let config = Action::ConfigUpdate(ConfigUpdate { entries: settings.into(), replace: false });
     columns.step("ALTER", "columns".into(), vec![add(0), add(1), config], RowCounts::default());
+    let drop = |field| Action::DropField(DropField { field: Ref::Local(Token(field)) });
+    columns.step("ALTER", "dropped".into(), vec![drop(3), drop(4), drop(5)], RowCounts::default());
     bed.land(columns).unwrap();
     bed
 }
@@ -123,7 +132,7 @@ fn sample(kind: Kind, place: Place, draft: &mut Draft) {
         }
         Kind::AddDataFile => {
             let file = data_file(&format!("data/{}.parquet", draft.transaction.id.0), 4, 1);
-            vec![tombstone, Action::AddDataFile(AddDataFile { fragment, file, fields: vec![field], data_change: false })]
+            vec![tombstone, Action::AddDataFile(AddDataFile { fragment, file, fields: vec![Some(field)], data_change: false })]
         }
         Kind::RemoveFragment => {
             draft.remove(&[place.fragment()]);
@@ -140,6 +149,11 @@ fn sample(kind: Kind, place: Place, draft: &mut Draft) {
         Kind::AddField => {
             draft.add_column(place.pick("n", "m", "o"));
             return;
+        }
+        Kind::ClaimField => {
+            let (id, name) = place.pick((6, "n"), (7, "n"), (8, "o"));
+            let (id, parent, field_type) = (Ref::Committed(FieldId(id)), None, FieldType::Leaf(DataType::Int64));
+            vec![Action::AddField(AddField { id, parent, name: name.into(), field_type, nullable: true, metadata: BTreeMap::new() })]
         }
         Kind::AlterField => {
             let rename = |field, name: &str| AlterField { name: Some(name.into()), ..alter(field) };
@@ -186,7 +200,7 @@ fn state(bed: &Testbed) -> State {
     State {
         rows: bed.rows(),
         // Ids of new columns depend on the order.
-        columns: newest.schema.columns().map(|column| (column.id.0.min(6), column.name.clone())).collect(),
+        columns: newest.schema.columns().map(|column| (column.id.0.min(9), column.name.clone())).collect(),
         settings: newest.config.clone(),
         locations: newest.bases.values().map(|base| base.location.clone()).collect(),
         values: (3..6).map(|id| holding(id).map(|fragment| u64::from(fragment.live_rows())).sum()).collect(),

@@ -114,8 +114,8 @@ impl Testbed {
         let mut create = bed.draft();
         let column = |token, name: &str| {
             let field_type = FieldType::Leaf(DataType::Int64);
-            let (token, name, metadata) = (Token(token), name.into(), BTreeMap::new());
-            Action::AddField(AddField { token, parent: None, name, field_type, nullable: false, metadata })
+            let (id, name, metadata) = (Ref::Local(Token(token)), name.into(), BTreeMap::new());
+            Action::AddField(AddField { id, parent: None, name, field_type, nullable: false, metadata })
         };
         create.step("CREATE", "CREATE TABLE".into(), vec![column(0, "key"), column(1, "value")], RowCounts::default());
         bed.land(create).expect("the first version");
@@ -321,7 +321,7 @@ impl Draft {
         self.fragment_tokens += 1;
         let fragment = Ref::Local(token);
         let path = path(&self.transaction, token);
-        let fields: Vec<FieldRef> = vec![Ref::Committed(KEY), Ref::Committed(VALUE)];
+        let fields = vec![Some(Ref::Committed(KEY)), Some(Ref::Committed(VALUE))];
         actions.push(Action::AddFragment(AddFragment { token, physical_rows: rows.len() as u32, data_change }));
         let file = data_file(&path, rows.len() as u32, 2);
         actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }));
@@ -437,7 +437,7 @@ impl Draft {
     /// ADD COLUMN without values.
     pub fn add_column(&mut self, name: &str) {
         let add = AddField {
-            token: self.field_token(),
+            id: Ref::Local(self.field_token()),
             parent: None,
             name: name.into(),
             field_type: FieldType::Leaf(DataType::Int64),

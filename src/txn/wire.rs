@@ -187,7 +187,7 @@ fn fragment_id(id: u32) -> Result<FragmentId, DecodeError> {
     if id > FragmentId::MAX { Err(DecodeError::damaged(format!("fragment id {id}"))) } else { Ok(id) }
 }
 
-fn field_id(id: i32) -> Result<FieldId, DecodeError> {
+pub(super) fn field_id(id: i32) -> Result<FieldId, DecodeError> {
     if id < 1 { Err(DecodeError::damaged(format!("field id {id}"))) } else { Ok(FieldId(id)) }
 }
 
@@ -227,11 +227,14 @@ fn check(committed: &CommittedTransaction) -> Result<(), String> {
             Action::AddFragment(action) => fragments.bind(action.token)?,
             Action::AddDataFile(action) => {
                 fragments.used(action.fragment)?;
-                action.fields.iter().try_for_each(|field| fields.used(*field))?;
+                action.fields.iter().flatten().try_for_each(|field| fields.used(*field))?;
             }
             Action::AddField(action) => {
                 action.parent.map_or(Ok(()), |parent| fields.used(parent))?;
-                fields.bind(action.token)?;
+                match action.id {
+                    Ref::Local(token) => fields.bind(token)?,
+                    Ref::Committed(_) => {}
+                }
             }
             Action::AlterField(action) => {
                 fields.used(action.field)?;

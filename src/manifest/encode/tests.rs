@@ -165,14 +165,18 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
             Action::AddFragment(AddFragment { token: Token(fragments), physical_rows: number, data_change: flag })
         }
         1 => {
-            let fields = file.columns.iter().zip(number..).map(|(_, number)| pick_field(number)).collect();
+            let fields = file.columns.iter().zip(number..).map(|(_, number)| (number % 5 != 0).then(|| pick_field(number))).collect();
             Action::AddDataFile(AddDataFile { fragment: pick(number), file, fields, data_change: flag })
         }
         2 => {
-            minted.fields.insert(Token(fields), FieldId(100 + fields as i32));
+            // Every fourth one comes back under its old id.
+            let claims = number % 4 == 0;
+            if !claims {
+                minted.fields.insert(Token(fields), FieldId(100 + fields as i32));
+            }
             let field_type = TableSchema::from_arrow(&ArrowSchema::new(vec![ArrowField::new("f", data_type, true)]), FieldId(1)).unwrap();
             Action::AddField(AddField {
-                token: Token(fields),
+                id: if claims { Ref::Committed(FieldId(1 + (number % 90) as i32)) } else { Ref::Local(Token(fields)) },
                 parent: flag.then(|| pick_field(number)),
                 name: format!("f{number}"),
                 field_type: field_type.fields()[0].field_type.clone(),

@@ -79,6 +79,8 @@ pub(crate) struct AddField {
     pub nullable: bool,
     #[prost(btree_map = "string, string", tag = "6")]
     pub metadata: BTreeMap<String, String>,
+    #[prost(int32, optional, tag = "7")]
+    pub claims: Option<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

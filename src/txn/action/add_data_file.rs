@@ -1,12 +1,13 @@
 //! `AddDataFile`: a file that holds columns of a fragment.
 //!
 //! Applied: the file joins the fragment's files, its columns named by the resolved field ids. A field that the fragment
-//! holds already must have been tombstoned before.
+//! holds already must have been tombstoned before. A column without a field is dead from the start: the file was written for
+//! another fragment, or another version of the schema, and nobody reads that column any more.
 
 use crate::manifest::apply::{ApplyError, Applying};
 use crate::manifest::frame::DecodeError;
 use crate::manifest::record::required;
-use crate::manifest::wire;
+use crate::manifest::wire::{self, TOMBSTONE};
 use crate::table::fragment::DataFile;
 use crate::txn::footprint::{Coordinate, Facet, Footprint, Mode};
 use crate::txn::refs::{FieldRef, FragmentRef, Ref};
@@ -20,8 +21,8 @@ pub struct AddDataFile {
     pub fragment: FragmentRef,
     /// The file; the fields of its columns are in `fields`, not here.
     pub file: DataFile,
-    /// The field of each of its columns, in file order.
-    pub fields: Vec<FieldRef>,
+    /// The field of each of its columns, in file order; `None` for a column that nobody reads.
+    pub fields: Vec<Option<FieldRef>>,
     /// `false` when the rows were in the table before.
     pub data_change: bool,
 }
@@ -48,6 +49,10 @@ impl AddDataFile {
         let mut file = self.file.clone();
         let mut held = BTreeSet::new();
         for (column, field) in file.columns.iter_mut().zip(&self.fields) {
+            let Some(field) = field else {
+                column.field = None;
+                continue;
+            };
             let id = to.field(*field)?;
             if fragment.backing(id).is_some() {
                 return Err(ApplyError::new(format!("fragment {} holds field {id} already", fragment.id)));
@@ -65,7 +70,7 @@ impl AddDataFile {
 
     /// What it writes and needs.
     pub(crate) fn footprint(&self, into: &mut Footprint) {
-        for field in self.fields.iter().filter_map(|field| field.committed()) {
+        for field in self.fields.iter().flatten().filter_map(|field| field.committed()) {
             into.claim(Coordinate::FieldDefinition(field), Mode::Requires);
             into.claim(Coordinate::FieldFacet(field, Facet::Type), Mode::Requires);
             if let Ref::Committed(fragment) = self.fragment {
@@ -80,7 +85,7 @@ impl From<&AddDataFile> for wire::AddDataFile {
         wire::AddDataFile {
             fragment: Some(action.fragment.into()),
             file: Some((&action.file).into()),
-            fields: action.fields.iter().map(|field| (*field).into()).collect(),
+            fields: action.fields.iter().map(|field| field_to_wire(*field)).collect(),
             data_change: action.data_change,
         }
     }
@@ -97,8 +102,20 @@ impl TryFrom<wire::AddDataFile> for AddDataFile {
         Ok(AddDataFile {
             fragment: required(action.fragment, "the fragment of AddDataFile")?.try_into()?,
             file,
-            fields: action.fields.into_iter().map(FieldRef::try_from).collect::<Result<_, _>>()?,
+            fields: action.fields.into_iter().map(field_from_wire).collect::<Result<_, _>>()?,
             data_change: action.data_change,
         })
+    }
+}
+
+/// A column without a field goes by the number that dead columns have in a fragment.
+fn field_to_wire(field: Option<FieldRef>) -> wire::FieldRef {
+    field.map_or(wire::FieldRef { id: Some(wire::field_ref::Id::Committed(TOMBSTONE)) }, Into::into)
+}
+
+fn field_from_wire(field: wire::FieldRef) -> Result<Option<FieldRef>, DecodeError> {
+    match field.id {
+        Some(wire::field_ref::Id::Committed(TOMBSTONE)) => Ok(None),
+        _ => field.try_into().map(Some),
     }
 }

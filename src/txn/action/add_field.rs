@@ -1,6 +1,10 @@
-//! `AddField`: a new field. Rows written before it read as NULL there.
+//! `AddField`: a new field, or one that was dropped and comes back under its old id. Rows written before a new field read as
+//! NULL there; files that were written for one that comes back carry its id, and can be named again.
 //!
-//! Applied: mints the next field id for its token. Parts of a nested field are added one by one, parents first.
+//! Applied: a token gets the next field id; an id that exists already is claimed, if it was given out and no field of the
+//! schema has it. Parts of a nested field are added one by one, parents first.
+//!
+//! Always holds: counters never fall, so an id that was claimed was some field's before.
 
 use crate::manifest::apply::{ApplyError, Applying};
 use crate::manifest::frame::DecodeError;
@@ -8,14 +12,15 @@ use crate::manifest::record::{type_from_wire, type_to_wire};
 use crate::manifest::wire;
 use crate::table::schema::{Field, FieldType};
 use crate::txn::footprint::{Coordinate, Footprint, Mode};
-use crate::txn::refs::{FieldRef, Token};
+use crate::txn::refs::{FieldRef, Ref, Token};
+use crate::txn::wire::field_id;
 use std::collections::BTreeMap;
 
 /// A new field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AddField {
-    /// The name of the field within the transaction.
-    pub token: Token,
+    /// A token for the id that the field will get, or the id of a dropped field that it claims.
+    pub id: FieldRef,
     /// The field it is a part of; `None` for a column.
     pub parent: Option<FieldRef>,
     /// Its name.
@@ -32,7 +37,10 @@ impl AddField {
     /// Applies the action.
     pub(crate) fn apply(&self, to: &mut Applying) -> Result<(), ApplyError> {
         let parent = self.parent.map(|parent| to.field(parent)).transpose()?;
-        let id = to.mint_field(self.token)?;
+        let id = match self.id {
+            Ref::Local(token) => to.mint_field(token)?,
+            Ref::Committed(id) => to.claim_field(id)?,
+        };
         to.add_field(Field {
             id,
             parent,
@@ -46,6 +54,9 @@ impl AddField {
 
     /// What it writes and needs.
     pub(crate) fn footprint(&self, into: &mut Footprint) {
+        if let Ref::Committed(id) = self.id {
+            into.claim(Coordinate::FieldDefinition(id), Mode::Writes);
+        }
         let parent = match self.parent {
             None => None,
             Some(parent) => match parent.committed() {
@@ -63,8 +74,13 @@ impl AddField {
 
 impl From<&AddField> for wire::AddField {
     fn from(action: &AddField) -> Self {
+        let (token, claims) = match action.id {
+            Ref::Local(token) => (token.0, None),
+            Ref::Committed(id) => (0, Some(id.0)),
+        };
         wire::AddField {
-            token: action.token.0,
+            token,
+            claims,
             parent: action.parent.map(Into::into),
             name: action.name.clone(),
             r#type: type_to_wire(&action.field_type),
@@ -78,8 +94,13 @@ impl TryFrom<wire::AddField> for AddField {
     type Error = DecodeError;
 
     fn try_from(action: wire::AddField) -> Result<Self, DecodeError> {
+        let id = match (action.token, action.claims) {
+            (token, None) => Ref::Local(Token(token)),
+            (0, Some(id)) => Ref::Committed(field_id(id)?),
+            (_, Some(_)) => return Err(DecodeError::damaged("AddField has a token and claims an id")),
+        };
         Ok(AddField {
-            token: Token(action.token),
+            id,
             parent: action.parent.map(FieldRef::try_from).transpose()?,
             field_type: type_from_wire(&action.r#type)?,
             name: action.name,
