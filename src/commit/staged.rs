@@ -17,7 +17,8 @@ pub struct Staged {
     pub transaction: Transaction,
     /// The maps of its changes of address, in order.
     pub maps: Vec<Arc<AddressMap>>,
-    /// Objects that were written for it and that nothing names yet.
+    /// Objects that were written for it and that nothing else names. An action may also name a file of an old version, which
+    /// is never among these: they are removed when the transaction does not land.
     pub objects: Vec<ObjectName>,
     /// The ids that its data files carry for fields that it adds itself. If other ids are minted, it cannot be committed.
     pub field_ids: BTreeMap<Token, FieldId>,
@@ -39,7 +40,7 @@ pub async fn remove(store: &Store, objects: &[ObjectName]) {
     }
 }
 
-/// The objects that actions name, and that nothing else does while they are staged.
+/// The objects that actions name. Of actions that writers have just staged, nothing else names them.
 pub fn objects<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<ObjectName> {
     let path = |action: &'a Action| match action {
         Action::AddDataFile(add) => Some(add.file.path.as_str()),

@@ -5,6 +5,8 @@
 //!   Dml(Update)     Projection <- Filter <- Scan   =>  rows + addresses  <- Filter <- Scan(t + address)
 //!   Dml(MergeInto)  source                         =>  rows + addresses + action <- Join(Scan(t + address), source)
 //!   Dml(Insert)     rows                           =>  rows
+//!                   rows, all within a predicate   =>  rows + addresses + action <- Union(rows, Filter <- Scan(t + address))
+//!   Dml(Truncate)                                  =>  nothing: the commit lists the rows
 //!                                                      under Dml(Insert) into a RowSink, whose plan is
 //!                                                      CommitExec <- WriteExec
 //! ```
@@ -19,6 +21,7 @@ pub mod merge;
 mod only_row;
 pub mod optimize;
 pub mod options;
+pub mod replace_where;
 pub mod rule;
 pub mod sink;
 pub mod subqueries;

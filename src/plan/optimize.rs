@@ -106,6 +106,7 @@ pub async fn plan(
         log: log.clone(),
         base,
         operation: "OPTIMIZE",
+        clears: false,
         statement,
         again: Some(Arc::new(again)),
         max_attempts: options.max_statement_attempts.max(1),

@@ -1,6 +1,7 @@
 //! The analyzer rule: pins the tables of a statement, and rewrites the statement if it changes one.
 
 use super::merge;
+use super::replace_where;
 use super::sink::RowSink;
 use super::subqueries::{self, Left};
 use super::target::{Target, address_columns};
@@ -82,10 +83,18 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
     let pin = pins.of(table);
     let target = |access, statement| Target { table, pin: &pin, access, statement };
     let (changes, input) = match &dml.op {
-        WriteOp::Insert(InsertOp::Append) => (RowChanges::Insert, rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?),
-        WriteOp::Insert(InsertOp::Overwrite) => {
-            return Err(Error::unsupported("INSERT OVERWRITE", Some("say TRUNCATE TABLE and INSERT INTO in one transaction")).into());
+        WriteOp::Insert(InsertOp::Append) => {
+            let input = with_nulls_let_through(dml.input.as_ref().clone())?;
+            match replace_where::parts(&input) {
+                None => (RowChanges::Insert, rows(input, table)?),
+                Some((rows, predicate)) => {
+                    check_names(rows, table)?;
+                    let (target, columns) = (target(Access::Addresses, "REPLACE WHERE"), in_table_types(rows, table)?);
+                    (RowChanges::ReplaceWhere, replace_where::plan(&target, &dml.table_name, rows, columns, predicate)?)
+                }
+            }
         }
+        WriteOp::Insert(InsertOp::Overwrite) => (RowChanges::Overwrite, rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?),
         WriteOp::Insert(InsertOp::Replace) => {
             return Err(Error::unsupported("REPLACE INTO", Some("use MERGE INTO")).into());
         }
@@ -93,11 +102,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
             let input = target(Access::Addresses, "DELETE").with_address(&dml.input)?;
             (RowChanges::Delete, only_address(input)?)
         }
-        WriteOp::Truncate => {
-            let source = target(Access::Addresses, "TRUNCATE").source();
-            let scan = LogicalPlanBuilder::scan(dml.table_name.clone(), source, None)?.build()?;
-            (RowChanges::Delete, only_address(scan)?)
-        }
+        WriteOp::Truncate => (RowChanges::Truncate, LogicalPlanBuilder::empty(false).build()?),
         WriteOp::Update => {
             let input = target(Access::AddressesAndRows, "UPDATE").with_address(&dml.input)?;
             (RowChanges::Update, rows_and_address(input, table)?)
@@ -110,7 +115,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
     };
     let schema = Arc::new(input.schema().as_arrow().clone());
     let sink = RowSink { pin: pin.clone(), planned: table.planned().clone(), changes, schema, original: LogicalPlan::Dml(dml.clone()) };
-    let sink_name = TableReference::bare(format!("{}_of_{name}", changes.operation().to_lowercase()));
+    let sink_name = TableReference::bare(format!("{}_of_{name}", changes.operation().to_lowercase().replace(' ', "_")));
     Ok(LogicalPlan::Dml(DmlStatement::new(
         sink_name,
         provider_as_source(Arc::new(sink)),
@@ -147,6 +152,12 @@ fn only_address(input: LogicalPlan) -> Result<LogicalPlan> {
 
 /// The rows of an INSERT in the table's types; they must come in the table's column order.
 fn rows(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
+    check_names(&input, table)?;
+    let exprs = in_table_types(&input, table)?;
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
+}
+
+fn check_names(input: &LogicalPlan, table: &LakeTable) -> Result<()> {
     let planned = table.schema();
     let names =
         |schema: &datafusion::arrow::datatypes::Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
@@ -155,8 +166,7 @@ fn rows(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
         let reason = format!("rows of the columns {given} cannot be inserted into table '{}' of the columns {wanted}", table.log().table());
         return Err(Error::invalid(reason).into());
     }
-    let exprs = in_table_types(&input, table)?;
-    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
+    Ok(())
 }
 
 /// The first columns of a plan as those of the table, which come in the same order.

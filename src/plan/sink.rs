@@ -54,12 +54,7 @@ impl TableProvider for RowSink {
 
     async fn insert_into(&self, session: &dyn Session, input: Arc<dyn ExecutionPlan>, _: InsertOp) -> EngineResult<Arc<dyn ExecutionPlan>> {
         let base = self.pin.resolve(session, &self.planned).await?;
-        // A new version of a row has the values of all its columns.
-        let whole_rows = match self.changes {
-            RowChanges::Update | RowChanges::Merge => true,
-            RowChanges::Insert | RowChanges::Delete => false,
-        };
-        if whole_rows && base.snapshot.schema != self.planned.snapshot.schema {
+        if self.changes.rewrites_rows() && base.snapshot.schema != self.planned.snapshot.schema {
             return Err(self.pin.schema_changed(&self.planned, &base).into());
         }
         let log = self.pin.log().clone();
@@ -80,6 +75,7 @@ impl TableProvider for RowSink {
         let commit = CommitSpec {
             base,
             operation: self.changes.operation(),
+            clears: self.changes.clears(),
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,
             max_attempts: options.max_statement_attempts.max(1),

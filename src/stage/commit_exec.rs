@@ -10,6 +10,7 @@
 //! Always holds: nothing happens before the plan is executed, so EXPLAIN changes nothing; what was staged for a run that
 //! did not land is removed.
 
+use super::deletions;
 use super::parts;
 use super::scope::{Done, SessionScope};
 use super::stop::Stop;
@@ -18,7 +19,7 @@ use crate::commit::{self, Committed, Staged};
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
-use crate::store::env;
+use crate::store::{ObjectName, env};
 use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{CommitFacts, RowCounts, Step, Transaction, TransactionId};
@@ -63,6 +64,8 @@ pub struct CommitSpec {
     pub base: Arc<Version>,
     /// The kind of statement.
     pub operation: &'static str,
+    /// Whether all rows of that version go.
+    pub clears: bool,
     /// The statement in words, for when the session does not know the user's.
     pub statement: String,
     /// How to run it again; `None` if it cannot be.
@@ -145,25 +148,25 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     if let Some(scope) = &scope {
         scope.check_target(&spec.log)?;
     }
-    let step = collect_step(input, spec.operation, statement, &spec.log, &spec.stop, context).await?;
-    let counts = step.counts;
-    let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts });
+    let mut step = collect_step(input, spec.operation, statement, &spec.log, &spec.stop, context).await?;
     let written = objects(step.actions.iter());
-    let maps = match maps(spec, &step).await {
+    let maps = match complete(spec, &mut step).await {
         Ok(maps) => maps,
         Err(error) => {
             remove(spec.log.store(), &written).await;
             return Err(error);
         }
     };
+    let counts = step.counts;
+    let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts });
     if let Some(scope) = scope.as_ref().filter(|scope| scope.in_transaction()) {
-        if let Err(error) = scope.append(&spec.log, &spec.base, step, maps).await {
+        if let Err(error) = scope.append(&spec.log, &spec.base, step, maps, written.clone()).await {
             remove(spec.log.store(), &written).await;
             return Err(error);
         }
         return Ok(done(counts, None, CommitFacts::default()));
     }
-    let staged = staged(spec.base.snapshot.version, step, maps);
+    let staged = staged(spec.base.snapshot.version, step, maps, written);
     let staged = match &scope {
         Some(scope) => scope.keep_staged(&spec.log, staged),
         None => Some(staged),
@@ -179,7 +182,13 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     }
 }
 
-async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
+/// Adds what no writer has seen, and reads the maps of the step.
+async fn complete(spec: &CommitSpec, step: &mut Step) -> Result<Vec<Arc<AddressMap>>> {
+    if spec.clears {
+        let cleared = deletions::of_all_rows(&spec.log, &spec.base.snapshot).await?;
+        step.counts.deleted += cleared.iter().map(|set| set.added.len()).sum::<u64>();
+        step.actions.splice(0..0, cleared.into_iter().map(Action::SetDeletionFile));
+    }
     let mut maps = Vec::new();
     for change in step.actions.iter().filter_map(Action::change_of_address) {
         maps.push(spec.log.map(&change.map).await?);
@@ -187,9 +196,8 @@ async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
     Ok(maps)
 }
 
-/// A transaction of one step.
-pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Staged {
-    let objects = objects(step.actions.iter());
+/// A transaction of one step. `objects` are those that were written for it.
+pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>, objects: Vec<ObjectName>) -> Staged {
     let id = TransactionId(env::new_uuid().as_u128());
     Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects, field_ids: BTreeMap::new() }
 }

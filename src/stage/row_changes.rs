@@ -1,10 +1,13 @@
 //! The rows that reach a writer: which columns hold what.
 //!
 //! ```text
-//!   INSERT   row columns
-//!   DELETE                __amend_fragment  __amend_offset
-//!   UPDATE   row columns  __amend_fragment  __amend_offset
-//!   MERGE    row columns  __amend_fragment  __amend_offset  __amend_action
+//!   INSERT            row columns
+//!   INSERT OVERWRITE  row columns
+//!   DELETE                         __amend_fragment  __amend_offset
+//!   UPDATE            row columns  __amend_fragment  __amend_offset
+//!   MERGE             row columns  __amend_fragment  __amend_offset  __amend_action
+//!   REPLACE WHERE     row columns  __amend_fragment  __amend_offset  __amend_action
+//!   TRUNCATE          nothing: no row reaches the writer
 //! ```
 
 /// The column that says what a row of a MERGE is for.
@@ -27,6 +30,12 @@ pub enum RowChanges {
     Update,
     /// Each row says which.
     Merge,
+    /// Each row says which: it goes because it matches a predicate, or is new and matches it.
+    ReplaceWhere,
+    /// New rows in place of all that there are.
+    Overwrite,
+    /// All rows go.
+    Truncate,
 }
 
 impl RowChanges {
@@ -37,14 +46,33 @@ impl RowChanges {
             RowChanges::Delete => "DELETE",
             RowChanges::Update => "UPDATE",
             RowChanges::Merge => "MERGE",
+            RowChanges::ReplaceWhere => "REPLACE WHERE",
+            RowChanges::Overwrite => "INSERT OVERWRITE",
+            RowChanges::Truncate => "TRUNCATE",
         }
     }
 
     /// How many of the columns that reach the writer are the table's own, given how many the table has.
     pub fn row_columns(self, table_columns: usize) -> usize {
         match self {
-            RowChanges::Delete => 0,
-            RowChanges::Insert | RowChanges::Update | RowChanges::Merge => table_columns,
+            RowChanges::Delete | RowChanges::Truncate => 0,
+            RowChanges::Insert | RowChanges::Update | RowChanges::Merge | RowChanges::ReplaceWhere | RowChanges::Overwrite => table_columns,
+        }
+    }
+
+    /// Whether a new version of a row is written, for which all its columns have to be known.
+    pub fn rewrites_rows(self) -> bool {
+        match self {
+            RowChanges::Update | RowChanges::Merge => true,
+            RowChanges::Insert | RowChanges::Delete | RowChanges::ReplaceWhere | RowChanges::Overwrite | RowChanges::Truncate => false,
+        }
+    }
+
+    /// Whether all rows go that the table has, wherever they are.
+    pub fn clears(self) -> bool {
+        match self {
+            RowChanges::Overwrite | RowChanges::Truncate => true,
+            RowChanges::Insert | RowChanges::Delete | RowChanges::Update | RowChanges::Merge | RowChanges::ReplaceWhere => false,
         }
     }
 }

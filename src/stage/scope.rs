@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::ReadView;
+use crate::store::ObjectName;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{CommitFacts, RowCounts, Step};
 use async_trait::async_trait;
@@ -177,8 +178,23 @@ impl SessionScope {
         }
     }
 
-    /// Adds a statement's changes to the open transaction.
-    pub async fn append(&self, log: &Arc<VersionLog>, base: &Arc<Version>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<()> {
+    /// The newest version of a table that the session can know of: what its transaction read, without its own changes.
+    pub async fn newest_read(&self, log: &VersionLog) -> Result<u64> {
+        let version = self.view(log).await?;
+        let transaction = &self.state().transaction;
+        let read = transaction.as_ref().and_then(|transaction| transaction.target.as_ref()).and_then(|target| target.read_version(log));
+        Ok(read.unwrap_or(version.snapshot.version))
+    }
+
+    /// Adds a statement's changes to the open transaction. `objects` are those that were written for the statement.
+    pub async fn append(
+        &self,
+        log: &Arc<VersionLog>,
+        base: &Arc<Version>,
+        step: Step,
+        maps: Vec<Arc<AddressMap>>,
+        objects: Vec<ObjectName>,
+    ) -> Result<()> {
         if step.actions.is_empty() {
             return Ok(());
         }
@@ -187,7 +203,7 @@ impl SessionScope {
             Some(target) => target,
             None => Target::new(log.clone(), base.clone()),
         };
-        let target = target.append(log, step, maps).await?;
+        let target = target.append(log, step, maps, objects).await?;
         match &mut self.state().transaction {
             Some(transaction) => transaction.target = Some(target),
             None => return Err(Error::internal("the transaction ended while a statement of it ran")),

@@ -8,12 +8,12 @@
 //! ```
 
 use super::scope::StagedStatement;
-use crate::commit::staged::{Staged, objects};
+use crate::commit::staged::Staged;
 use crate::error::{Error, Result};
 use crate::manifest::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
-use crate::store::env;
+use crate::store::{ObjectName, env};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
 use crate::txn::action::Action;
@@ -54,13 +54,20 @@ pub struct Target {
     minted: Minted,
     transaction: Transaction,
     maps: Vec<Arc<AddressMap>>,
+    /// Objects that were written for it. Its actions may also name files of old versions, which are not its own.
+    objects: Vec<ObjectName>,
 }
 
 impl Target {
     pub(super) fn new(log: Arc<VersionLog>, base: Arc<Version>) -> Self {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![] };
-        Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![] }
+        Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![], objects: vec![] }
+    }
+
+    /// The version of the table that the transaction read, if this is its table.
+    pub(super) fn read_version(&self, log: &VersionLog) -> Option<u64> {
+        (self.log.store().label() == log.store().label()).then_some(self.transaction.read_version)
     }
 
     /// Refuses another table than this one.
@@ -73,11 +80,18 @@ impl Target {
     }
 
     /// The target after one more statement.
-    pub(super) async fn append(mut self, log: &Arc<VersionLog>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<Self> {
+    pub(super) async fn append(
+        mut self,
+        log: &Arc<VersionLog>,
+        step: Step,
+        maps: Vec<Arc<AddressMap>>,
+        objects: Vec<ObjectName>,
+    ) -> Result<Self> {
         self.check_table(log)?;
         let localised = self.localise(step);
         self.transaction.steps.push(localised);
         self.maps.extend(maps);
+        self.objects.extend(objects);
         let (working, minted) = preview(&self.log, &self.base, &self.transaction, &self.maps).await?;
         self.working = Arc::new(working);
         self.minted = minted;
@@ -135,10 +149,9 @@ impl Target {
     }
 
     pub(super) fn into_staged(self) -> StagedStatement {
-        let objects = objects(self.transaction.actions());
-        let writes = !objects.is_empty();
-        let field_ids = if writes { self.minted.fields } else { BTreeMap::new() };
-        StagedStatement { log: self.log, staged: Staged { transaction: self.transaction, maps: self.maps, objects, field_ids } }
+        let field_ids = if self.objects.is_empty() { BTreeMap::new() } else { self.minted.fields };
+        let staged = Staged { transaction: self.transaction, maps: self.maps, objects: self.objects, field_ids };
+        StagedStatement { log: self.log, staged }
     }
 }
 

@@ -195,7 +195,7 @@ impl Writing {
         }
         self.rows_found.add(batch.num_rows());
         let rows = match self.spec.changes {
-            RowChanges::Insert => {
+            RowChanges::Insert | RowChanges::Overwrite => {
                 self.counts.inserted += batch.num_rows() as u64;
                 Some(batch.clone())
             }
@@ -207,7 +207,8 @@ impl Writing {
                 self.mark_all(batch, true)?;
                 Some(batch.clone())
             }
-            RowChanges::Merge => Some(self.merge(batch)?),
+            RowChanges::Merge | RowChanges::ReplaceWhere => Some(self.merge(batch)?),
+            RowChanges::Truncate => return Err(Error::internal("a row reached a TRUNCATE")),
         };
         if let Some(rows) = rows.filter(|rows| rows.num_rows() > 0) {
             let columns: Vec<usize> = (0..self.spec.changes.row_columns(self.spec.schema.columns().count())).collect();

@@ -7,12 +7,15 @@
 //!
 //! Always holds: a clause that would be lost on the way is refused.
 
+use super::parse::ReplaceWhere;
 use crate::error::{Error, Result};
+use crate::plan::replace_where;
 use datafusion::common::TableReference;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::{DmlStatement, WriteOp};
 use datafusion::logical_expr::{
-    Analyze, Explain, LogicalPlan, PlanType, Prepare, Statement as PlanStatement, TableSource, ToStringifiedPlan,
+    Analyze, Explain, Expr as Expression, LogicalPlan, PlanType, Prepare, Statement as PlanStatement, TableSource, ToStringifiedPlan,
 };
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -34,6 +37,22 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
         Some(target) => delete_rows_of(plan, target),
         None => Ok(plan),
     }
+}
+
+/// Plans an INSERT .. REPLACE WHERE.
+pub async fn plan_replace_where(state: &SessionState, replace: &ReplaceWhere) -> Result<LogicalPlan> {
+    let (insert, delete) = (plan(state, replace.insert.clone()).await?, plan(state, replace.delete.clone()).await?);
+    let (LogicalPlan::Dml(insert), LogicalPlan::Dml(delete)) = (insert, delete) else {
+        return Err(Error::internal("INSERT .. REPLACE WHERE is planned as something else"));
+    };
+    let LogicalPlan::Filter(filter) = delete.input.as_ref() else {
+        return Err(Error::internal("DELETE .. WHERE is planned without a filter"));
+    };
+    if filter.predicate.exists(|e| Ok(matches!(e, Expression::InSubquery(_) | Expression::Exists(_) | Expression::ScalarSubquery(_))))? {
+        let instead = "DELETE and INSERT in one transaction";
+        return Err(Error::unsupported("a subquery in the predicate of REPLACE WHERE", Some(instead)));
+    }
+    Ok(replace_where::statement(insert, filter.predicate.clone())?)
 }
 
 /// The statement within EXPLAIN and PREPARE.

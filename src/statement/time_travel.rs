@@ -17,6 +17,10 @@ pub fn rewrite(sql: &str) -> Result<String> {
     // What cannot be cut into tokens is the parser's to complain about.
     let Ok(spans) = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location() else { return Ok(sql.to_owned()) };
     let (tokens, starts): (Vec<Token>, Vec<Location>) = spans.into_iter().map(|token| (token.token, token.span.start)).unzip();
+    // RESTORE .. TO VERSION AS OF is a statement of its own.
+    if is(tokens.iter().find(|token| !matches!(token, Token::Whitespace(_))), "RESTORE") {
+        return Ok(sql.to_owned());
+    }
     let offsets = byte_offsets(sql, &starts);
     // Only what is rewritten is touched: the rest of the text stays to the letter.
     let mut rewritten = String::with_capacity(sql.len());
@@ -155,6 +159,7 @@ mod tests {
             "SELECT version AS of FROM t",
             "SELECT CAST(a AS TIMESTAMP) AS of FROM t",
             "SELECT TIMESTAMP '2026-01-01' -- t VERSION AS OF 3",
+            "/* back */ RESTORE TABLE t TO VERSION AS OF 3",
         ] {
             assert_eq!(rewrite(sql).unwrap(), sql);
         }
