@@ -95,9 +95,8 @@ impl<'a> Attempts<'a> {
     fn unnamed(&self, landed: Option<&CommittedTransaction>) -> Vec<ObjectName> {
         let named = match landed {
             None => Vec::new(),
-            // Groups of a rewrite that were given up leave files that nothing names.
-            Some(landed) if landed.facts.groups_dropped > 0 => objects(landed.transaction.actions()),
-            Some(_) => self.staged.objects.clone(),
+            // Rewrites that were given up, and what came and went in a transaction, leave files that nothing names.
+            Some(landed) => objects(landed.transaction.actions()),
         };
         let landed_attempt = landed.map(|landed| landed.facts.attempts);
         let lost = self.placed.iter().filter(|(attempt, _)| Some(*attempt) != landed_attempt).map(|(_, object)| object);

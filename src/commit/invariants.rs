@@ -63,12 +63,13 @@ fn counters(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> R
     {
         return Err(format!("base counter {} -> {}, bases {:?} -> {:?}", from.base.0, to.base.0, before.bases, after.bases));
     }
+    let claimed = transaction.claimed_fragments();
     for id in touched(before, after, transaction) {
         let Some(fragment) = after.fragments.get(id) else { continue };
         if id >= to.fragment {
             return Err(format!("fragment {id} is not below the counter {}", to.fragment));
         }
-        if id < from.fragment && before.fragments.get(id).is_none() {
+        if id < from.fragment && before.fragments.get(id).is_none() && !claimed.contains(&id) {
             return Err(format!("fragment {id} comes back"));
         }
         if let Some(field) = fields(fragment).find(|field| *field >= to.field) {
@@ -112,7 +113,7 @@ fn live_rows(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> 
         match action {
             Action::AddFragment(add) => {
                 added += if add.data_change { i128::from(add.physical_rows) } else { 0 };
-                rows.extend(minted.get(&add.token).map(|id| (*id, (add.physical_rows, add.physical_rows))));
+                rows.extend(resolve(&minted, add.id).map(|id| (id, (add.physical_rows, add.physical_rows))));
             }
             Action::SetDeletionFile(set) => {
                 deleted += i128::from(set.added.len());
@@ -252,8 +253,10 @@ fn minted(before: &Snapshot, transaction: &Transaction) -> BTreeMap<Token, Fragm
     for action in transaction.actions() {
         match action {
             Action::AddFragment(add) => {
-                minted.insert(add.token, FragmentId(next));
-                next = next.saturating_add(1);
+                if let Ref::Local(token) = add.id {
+                    minted.insert(token, FragmentId(next));
+                    next = next.saturating_add(1);
+                }
             }
             Action::ReserveFragmentIds(reserve) => next = next.saturating_add(reserve.count),
             Action::AddDataFile(_)
@@ -284,7 +287,7 @@ fn resolve(minted: &BTreeMap<Token, FragmentId>, fragment: FragmentRef) -> Optio
 fn touched(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> BTreeSet<FragmentId> {
     let minted = minted(before, transaction);
     let named = transaction.actions().flat_map(|action| match action {
-        Action::AddFragment(add) => vec![Ref::Local(add.token)],
+        Action::AddFragment(add) => vec![add.id],
         Action::AddDataFile(add) => vec![add.fragment],
         Action::RemoveFragment(remove) => vec![remove.fragment],
         Action::SetDeletionFile(set) => vec![set.fragment],

@@ -17,8 +17,8 @@ pub struct Staged {
     pub transaction: Transaction,
     /// The maps of its changes of address, in order.
     pub maps: Vec<Arc<AddressMap>>,
-    /// Objects that were written for it and that nothing else names. An action may also name a file of an old version, which
-    /// is never among these: they are removed when the transaction does not land.
+    /// Objects that were written for it and that nothing else names; those that its actions do not name when it has landed are
+    /// removed, and all of them when it does not land. (An action may also name a file of an old version: that is none of these.)
     pub objects: Vec<ObjectName>,
     /// The ids that its data files carry for fields that it adds itself. If other ids are minted, it cannot be committed.
     pub field_ids: BTreeMap<Token, FieldId>,

@@ -83,6 +83,17 @@ impl Applying {
         Ok(id)
     }
 
+    /// Takes a fragment id that was reserved.
+    pub(crate) fn claim_fragment(&mut self, id: FragmentId) -> Result<FragmentId, ApplyError> {
+        if id >= self.snapshot.counters.fragment {
+            return Err(ApplyError::new(format!("fragment id {id} is not reserved")));
+        }
+        if self.snapshot.fragments.get(id).is_some() {
+            return Err(ApplyError::new(format!("there is a fragment {id} already")));
+        }
+        Ok(id)
+    }
+
     /// Gives the next field id to a token.
     pub(crate) fn mint_field(&mut self, token: Token) -> Result<FieldId, ApplyError> {
         let id = self.snapshot.counters.field;

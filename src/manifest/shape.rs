@@ -353,7 +353,7 @@ static ACTION: Shape = Shape {
 static ADD_FRAGMENT: Shape = Shape {
     name: "AddFragment",
     one_of: false,
-    fields: &[one(1, "token", Varint), one(2, "physical_rows", Varint), one(3, "data_change", Varint)],
+    fields: &[one(1, "id", Message(&FRAGMENT_REF)), one(2, "physical_rows", Varint), one(3, "data_change", Varint)],
 };
 
 static ADD_DATA_FILE: Shape = Shape {
@@ -371,13 +371,12 @@ static ADD_FIELD: Shape = Shape {
     name: "AddField",
     one_of: false,
     fields: &[
-        one(1, "token", Varint),
+        one(1, "id", Message(&FIELD_REF)),
         one(2, "parent", Message(&FIELD_REF)),
         one(3, "name", Text),
         one(4, "type", Text),
         one(5, "nullable", Varint),
         many(6, "metadata", Message(&ENTRY), MAX_ENTRIES),
-        one(7, "claims", Varint),
     ],
 };
 
@@ -448,6 +447,7 @@ static CHANGE_OF_ADDRESS: Shape = Shape {
         many(1, "sources", Message(&FRAGMENT_REF), MAX_ACTIONS),
         many(2, "targets", Message(&FRAGMENT_REF), MAX_ACTIONS),
         one(3, "map", Message(&MAP_LOCATION)),
+        one(1000, "order", Text),
     ],
 };
 

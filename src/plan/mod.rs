@@ -17,11 +17,13 @@
 //! Always holds: nothing is read or written during planning but metadata; all scans of a table in one statement have one
 //! pin; a plan that the rule does not understand is refused, never run in part.
 
+pub mod layout;
 pub mod merge;
 mod only_row;
 pub mod optimize;
 pub mod options;
 pub mod replace_where;
+pub mod returning;
 pub mod rule;
 pub mod sink;
 pub mod subqueries;

@@ -1,25 +1,61 @@
 //! OPTIMIZE: which fragments are rewritten together, and the plan that does it.
 //!
-//! A fragment is rewritten if it is small (less than half of what a fragment is given) or if a large share of its rows is
-//! deleted. Fragments are taken in the order of their ids and put together up to the size of one; `FULL` takes all of
-//! them. A small fragment that would be alone is left as it is, so OPTIMIZE comes to rest.
+//! ```text
+//!   compaction    a group: Scan(fragments in order + address)
+//!   ORDER BY      a group: SortPreservingMerge <- Sort <- Scan(fragments in any order + address)
+//!   ZORDER BY     a group: SortPreservingMerge <- Sort <- ZOrderExec <- Scan(fragments in any order + address)
+//!                    |
+//!                 CommitExec <- CoalescePartitions <- RewriteExec <- the groups, a partition each
+//! ```
+//!
+//! Without an order a fragment is rewritten if it is small (less than half of what a fragment is given) or if a large share
+//! of its rows is deleted. Fragments are taken in the order of their ids and put together up to the size of one; `FULL`
+//! takes all of them. A small fragment that would be alone is left as it is, so OPTIMIZE comes to rest.
+//!
+//! With an order all fragments are sorted together, unless they are in that order already and not worn; `FULL` sorts them
+//! all the same. `WHERE` chooses, in either case, those that may hold a row that matches, by their statistics.
 
+use super::layout::{Layout, Order};
 use super::options::{AmendOptions, options};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::scan::address::scan_schema;
 use crate::scan::plan::{self, ScanRequest};
+use crate::scan::pruning::prune;
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
-use crate::stage::rewrite_exec::{RewriteExec, RewriteGroup, RewriteSpec};
+use crate::stage::rewrite_exec::{MAX_SORTED_ROWS, RewriteExec, RewriteGroup, RewriteSpec};
 use crate::stage::stop::Stop;
+use crate::stage::zorder::SAMPLE_ROWS;
+use crate::stage::zorder_exec::ZOrderExec;
 use crate::table::fragment::Fragment;
+use crate::table::schema::TableSchema;
 use crate::txn::address_map::MapSource;
 use async_trait::async_trait;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
 use datafusion::execution::SessionState;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::logical_expr::ExprSchemable;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, ExprWithAlias};
+use roaring::RoaringBitmap;
 use std::fmt;
 use std::sync::Arc;
+
+/// What is asked for, beside the table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether fragments are rewritten that need not be.
+    pub full: bool,
+    /// The condition on the fragments.
+    pub filter: Option<SqlExpr>,
+    /// The order of the rows.
+    pub order: Option<Order>,
+}
 
 /// The fragments to rewrite, in groups that each make one new fragment (or more, where one alone has more rows than that).
 pub fn choose<'a>(fragments: impl Iterator<Item = &'a Arc<Fragment>>, options: &AmendOptions, full: bool) -> Vec<Vec<Arc<Fragment>>> {
@@ -53,43 +89,87 @@ fn is_worn(fragment: &Fragment, options: &AmendOptions) -> bool {
     f64::from(fragment.deleted_rows()) > options.max_deleted_share * f64::from(fragment.physical_rows)
 }
 
+/// Fragments that are sorted together: all of them, in parts of so many rows.
+fn sorted_together(fragments: Vec<Arc<Fragment>>, max_rows: u64) -> Vec<Vec<Arc<Fragment>>> {
+    let max_rows = max_rows.min(MAX_SORTED_ROWS);
+    let mut groups: Vec<Vec<Arc<Fragment>>> = Vec::new();
+    let mut rows = 0u64;
+    for fragment in fragments {
+        let live = u64::from(fragment.live_rows());
+        match groups.last_mut() {
+            Some(group) if rows + live <= max_rows => {
+                rows += live;
+                group.push(fragment);
+            }
+            _ => {
+                rows = live;
+                groups.push(vec![fragment]);
+            }
+        }
+    }
+    groups
+}
+
+/// The fragments that by their statistics may hold a row for which `filter` is true.
+fn that_may_match(version: &Version, filter: &SqlExpr, state: &SessionState) -> Result<Vec<Arc<Fragment>>> {
+    let fragments: Vec<Arc<Fragment>> = version.snapshot.fragments.iter().cloned().collect();
+    let schema = &version.snapshot.schema;
+    let rows = scan_schema(schema.to_plain_arrow()).table_schema().clone();
+    let columns = DFSchema::try_from(rows.as_ref().clone())?;
+    let filter = state.create_logical_expr_from_sql_expr(ExprWithAlias { expr: filter.clone(), alias: None }, &columns)?;
+    match filter.get_type(&columns)? {
+        DataType::Boolean | DataType::Null => {}
+        other => return Err(Error::invalid(format!("the condition of OPTIMIZE .. WHERE has the type {other}, not BOOLEAN"))),
+    }
+    let filter = state.create_physical_expr(filter, &columns)?;
+    let may_match = prune(&fragments, schema, &rows, &filter);
+    Ok(fragments.into_iter().zip(may_match).filter(|(_, may_match)| *may_match).map(|(fragment, _)| fragment).collect())
+}
+
 /// The plan of an OPTIMIZE of the version `base`. `statement` is the statement in words.
 pub async fn plan(
     state: &SessionState,
     log: &Arc<VersionLog>,
     base: Arc<Version>,
-    full: bool,
+    wanted: &Wanted,
     statement: String,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let options = options(state.config_options());
-    let chosen = choose(base.snapshot.fragments.iter(), &options, full);
-    let mut fragments = Vec::new();
-    let mut positions = Vec::with_capacity(chosen.len());
+    let schema = base.snapshot.schema.clone();
+    let layout = wanted.order.as_ref().map(|order| Layout::resolve(order, &schema, log.table())).transpose()?;
+    let fragments = match &wanted.filter {
+        Some(filter) => that_may_match(&base, filter, state)?,
+        None => base.snapshot.fragments.iter().cloned().collect(),
+    };
+    let chosen = match &layout {
+        None => choose(fragments.iter(), &options, wanted.full),
+        Some(layout) => {
+            let worn = fragments.iter().any(|fragment| is_worn(fragment, &options));
+            match !wanted.full && !worn && layout.is_had_by(&fragments, &base, log).await? {
+                true => vec![],
+                false => sorted_together(fragments, options.max_rows_per_sort),
+            }
+        }
+    };
     let mut groups = Vec::with_capacity(chosen.len());
+    let mut sources = Vec::with_capacity(chosen.len());
     for group in chosen {
-        let mut sources = Vec::with_capacity(group.len());
-        let first = fragments.len();
+        let mut fragments = Vec::with_capacity(group.len());
         for fragment in group {
             let absent = log.deleted_rows(&fragment).await?;
-            sources.push((fragment.id, MapSource { physical_rows: fragment.physical_rows, absent: (*absent).clone() }));
             fragments.push((fragment, Some(absent)));
         }
-        positions.push((first..fragments.len()).collect());
-        groups.push(RewriteGroup { sources });
+        let map_source = |(fragment, absent): &(Arc<Fragment>, Option<Arc<RoaringBitmap>>)| {
+            let absent = absent.as_deref().cloned().unwrap_or_default();
+            (fragment.id, MapSource { physical_rows: fragment.physical_rows, absent })
+        };
+        groups.push(RewriteGroup { sources: fragments.iter().map(map_source).collect() });
+        sources.push(fragments);
     }
-    let schema = base.snapshot.schema.clone();
-    let columns = schema.columns().count();
-    let request = ScanRequest {
-        store: log.store().clone(),
-        table: Arc::from(log.table()),
-        schema: schema.clone(),
-        fragments,
-        projection: Some((0..columns + 2).collect()),
-        predicate: None,
-        limit: None,
-        groups: Some(positions),
-        pushdown_filters: Some(false),
-        target_partitions: groups.len(),
+    let scans = Scans { state, log, schema: &schema };
+    let rows = match &layout {
+        Some(layout) if !sources.is_empty() => scans.sorted(sources, layout)?,
+        _ => scans.in_order(sources)?,
     };
     let stop = Arc::<Stop>::default();
     let rewrite = RewriteSpec {
@@ -97,30 +177,102 @@ pub async fn plan(
         store: log.store().clone(),
         schema,
         groups,
+        order: layout.map(|layout| layout.describe()),
         rows_per_fragment: options.rows_per_fragment,
         concurrency: state.config().target_partitions(),
         stop: stop.clone(),
     };
-    let again = Again { state: state.clone(), log: log.clone(), full, statement: statement.clone() };
+    let again = Again { state: state.clone(), log: log.clone(), wanted: wanted.clone(), statement: statement.clone() };
     let commit = CommitSpec {
         log: log.clone(),
         base,
         operation: "OPTIMIZE",
-        clears: false,
+        clears: None,
         statement,
         again: Some(Arc::new(again)),
         max_attempts: options.max_statement_attempts.max(1),
+        returned: None,
         stop,
     };
-    let rewritten = Arc::new(RewriteExec::new(plan::plan(request, state)?, Arc::new(rewrite)));
+    let rewritten = Arc::new(RewriteExec::new(rows, Arc::new(rewrite)));
     Ok(Arc::new(CommitExec::new(Arc::new(CoalescePartitionsExec::new(rewritten)), Arc::new(commit))))
+}
+
+/// A fragment and the rows that are deleted in it.
+type Source = (Arc<Fragment>, Option<Arc<RoaringBitmap>>);
+
+/// Scans of a table's rows with their addresses.
+struct Scans<'a> {
+    state: &'a SessionState,
+    log: &'a VersionLog,
+    schema: &'a Arc<TableSchema>,
+}
+
+impl Scans<'_> {
+    fn request(&self, fragments: Vec<Source>, projection: Vec<usize>) -> ScanRequest {
+        ScanRequest {
+            store: self.log.store().clone(),
+            table: Arc::from(self.log.table()),
+            schema: self.schema.clone(),
+            fragments,
+            projection: Some(projection),
+            predicate: None,
+            limit: None,
+            groups: None,
+            pushdown_filters: Some(false),
+            target_partitions: self.state.config().target_partitions(),
+        }
+    }
+
+    /// All columns and the address.
+    fn all_columns(&self) -> Vec<usize> {
+        (0..self.schema.columns().count() + 2).collect()
+    }
+
+    /// A partition a group, its fragments one after another.
+    fn in_order(&self, groups: Vec<Vec<Source>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut first = 0;
+        let mut positions = Vec::with_capacity(groups.len());
+        for group in &groups {
+            positions.push((first..first + group.len()).collect());
+            first += group.len();
+        }
+        let request = self.request(groups.into_iter().flatten().collect(), self.all_columns());
+        Ok(plan::plan(ScanRequest { target_partitions: positions.len(), groups: Some(positions), ..request }, self.state)?)
+    }
+
+    /// A partition a group, sorted.
+    fn sorted(&self, groups: Vec<Vec<Source>>, layout: &Layout) -> Result<Arc<dyn ExecutionPlan>> {
+        let sorted = groups.into_iter().map(|group| {
+            let live_rows: u64 = group.iter().map(|(fragment, _)| u64::from(fragment.live_rows())).sum();
+            let rows = plan::plan(self.request(group.clone(), self.all_columns()), self.state)?;
+            let rows: Arc<dyn ExecutionPlan> = match layout.z {
+                false => rows,
+                true => {
+                    let columns: Vec<usize> = layout.keys.iter().map(|(at, _)| *at).collect();
+                    let offset = self.schema.columns().count() + 1;
+                    let sampled = columns.iter().copied().chain([offset]).collect();
+                    let sample = plan::plan(self.request(group, sampled), self.state)?;
+                    Arc::new(ZOrderExec::new(rows, sample, columns, live_rows / SAMPLE_ROWS))
+                }
+            };
+            let order = layout.sort(&rows.schema())?;
+            let sort: Arc<dyn ExecutionPlan> = Arc::new(SortExec::new(order.clone(), rows).with_preserve_partitioning(true));
+            Ok(match sort.output_partitioning().partition_count() {
+                1 => sort,
+                _ => Arc::new(SortPreservingMergeExec::new(order, sort)),
+            })
+        });
+        let sorted = sorted.collect::<Result<Vec<_>>>()?;
+        Ok(UnionExec::try_new(sorted)?)
+    }
 }
 
 /// Plans an OPTIMIZE on the newest version.
 struct Again {
     state: SessionState,
     log: Arc<VersionLog>,
-    full: bool,
+    wanted: Wanted,
     statement: String,
 }
 
@@ -134,7 +286,7 @@ impl fmt::Debug for Again {
 impl PlanAgain for Again {
     async fn plan_again(&self) -> Result<Arc<dyn ExecutionPlan>> {
         let newest = self.log.newest().await?;
-        plan(&self.state, &self.log, newest, self.full, self.statement.clone()).await
+        plan(&self.state, &self.log, newest, &self.wanted, self.statement.clone()).await
     }
 }
 

@@ -15,6 +15,9 @@ extensions_options! {
 
         /// OPTIMIZE rewrites a fragment of which more than this share of rows is deleted.
         pub max_deleted_share: f64, default = 0.1
+
+        /// How many rows OPTIMIZE sorts together at most; of a larger table each part of that size is sorted by itself.
+        pub max_rows_per_sort: u64, default = 128 * 1024 * 1024
     }
 }
 

@@ -14,7 +14,7 @@
 use super::target::{Target, address_columns};
 use crate::error::{Error, ErrorKind};
 use crate::scan::address::{self, FRAGMENT_COLUMN, OFFSET_COLUMN};
-use crate::stage::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT};
+use crate::stage::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_REPLACE};
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::TableProvider;
@@ -47,8 +47,15 @@ pub fn parts(input: &LogicalPlan) -> Option<(&LogicalPlan, &Expr)> {
     Some((&filter.input, function.args.first()?))
 }
 
-/// The rows that come, as `columns` of `rows`, and the addresses of those that go.
-pub fn plan(target: &Target<'_>, name: &TableReference, rows: &LogicalPlan, columns: Vec<Expr>, predicate: &Expr) -> Result<LogicalPlan> {
+/// The rows that come, as `columns` of `rows`, and the addresses of those that go; `of_target` says whether the former may be
+/// made of the latter.
+pub fn plan(
+    target: &Target<'_>,
+    name: &TableReference,
+    (rows, of_target): (&LogicalPlan, bool),
+    columns: Vec<Expr>,
+    predicate: &Expr,
+) -> Result<LogicalPlan> {
     let null = |data_type: &DataType| ScalarValue::try_from(data_type).map(|null| Expr::Literal(null, None));
     let mut come = columns;
     for field in address::fields() {
@@ -61,9 +68,10 @@ pub fn plan(target: &Target<'_>, name: &TableReference, rows: &LogicalPlan, colu
     let found = LogicalPlanBuilder::scan(name.clone(), target.source(), None)?.filter(predicate.clone())?.build()?;
     let planned = target.table.schema();
     let nulls = planned.fields().iter().map(|field| Ok(null(field.data_type())?.alias(field.name())));
+    let action = if of_target { ACTION_REPLACE } else { ACTION_DELETE };
     let mut go = nulls.collect::<Result<Vec<Expr>>>()?;
     let [fragment, offset] = address_columns(found.schema())?;
-    go.extend([fragment.alias(FRAGMENT_COLUMN), offset.alias(OFFSET_COLUMN), lit(ACTION_DELETE).alias(ACTION_COLUMN)]);
+    go.extend([fragment.alias(FRAGMENT_COLUMN), offset.alias(OFFSET_COLUMN), lit(action).alias(ACTION_COLUMN)]);
     let go = LogicalPlanBuilder::from(found).project(go)?.build()?;
     come.union(go)?.build()
 }

@@ -4,14 +4,18 @@
 //!   parts ──> one step ──┬── the session only stages     -> kept for it
 //!                        ├── a transaction is open       -> appended to it
 //!                        └── else: commit ──> landed
-//!                               └── collided: plan the statement again on the newest version, and run it again
+//!                               └── collided, or a rewrite of which others were first everywhere:
+//!                                     plan the statement again on the newest version, and run it again
 //! ```
 //!
 //! Always holds: nothing happens before the plan is executed, so EXPLAIN changes nothing; what was staged for a run that
 //! did not land is removed.
 
 use super::deletions;
+use super::intent;
 use super::parts;
+use super::returning::Returned;
+use super::row_changes::Cleared;
 use super::scope::{Done, SessionScope};
 use super::stop::Stop;
 use crate::commit::staged::{objects, remove};
@@ -37,9 +41,9 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
     ReplaceChildrenOptions, execute_stream,
 };
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -64,14 +68,16 @@ pub struct CommitSpec {
     pub base: Arc<Version>,
     /// The kind of statement.
     pub operation: &'static str,
-    /// Whether all rows of that version go.
-    pub clears: bool,
+    /// What becomes of all rows of that version.
+    pub clears: Option<Cleared>,
     /// The statement in words, for when the session does not know the user's.
     pub statement: String,
     /// How to run it again; `None` if it cannot be.
     pub again: Option<Arc<dyn PlanAgain>>,
     /// How many times the statement is run at most.
     pub max_attempts: u32,
+    /// The columns that the statement returns, if it returns rows instead of their number.
+    pub returned: Option<SchemaRef>,
     /// What tells the writers that one of them failed.
     pub stop: Arc<Stop>,
 }
@@ -89,7 +95,7 @@ impl CommitExec {
     /// Commits what `input` stages.
     pub fn new(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(COUNT_SCHEMA.clone()),
+            EquivalenceProperties::new(spec.returned.as_ref().unwrap_or(&COUNT_SCHEMA).clone()),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,
@@ -110,13 +116,35 @@ pub async fn collect_step(
     stop: &Stop,
     context: Arc<TaskContext>,
 ) -> Result<Step> {
+    collect_parts(input, operation, statement, log, stop, None, context).await.map(|(step, _)| step)
+}
+
+/// The same, with the rows that the statement returns.
+async fn collect_parts(
+    input: Arc<dyn ExecutionPlan>,
+    operation: &'static str,
+    statement: String,
+    log: &VersionLog,
+    stop: &Stop,
+    returned: Option<&SchemaRef>,
+    context: Arc<TaskContext>,
+) -> Result<(Step, Vec<RecordBatch>)> {
     stop.reset();
     let mut staged = Vec::new();
+    let mut rows = returned.map(|schema| Returned::new(schema.clone(), &context));
     let mut stream = execute_stream(input, context)?;
     let mut failure = None;
     while let Some(batch) = stream.next().await {
-        match batch.map_err(Error::from).and_then(|batch| parts::from_batch(&batch)) {
-            Ok(steps) => staged.extend(steps),
+        let answer = batch.map_err(Error::from).and_then(|batch| parts::from_batch(&batch, returned));
+        let held = answer.and_then(|(steps, returned)| {
+            staged.extend(steps);
+            match (&mut rows, returned) {
+                (Some(rows), Some(returned)) => rows.push(returned),
+                _ => Ok(()),
+            }
+        });
+        match held {
+            Ok(()) => {}
             // Others may have staged something by now: they are told, and heard to the end.
             Err(error) => {
                 stop.fail();
@@ -133,13 +161,15 @@ pub async fn collect_step(
     if merged.is_err() {
         remove(log.store(), &objects).await;
     }
-    merged
+    Ok((merged?, rows.map(Returned::into_batches).unwrap_or_default()))
 }
 
-/// One run of a statement: what it changed, or the collision that makes it run again.
+/// One run of a statement: what it changed, or what makes it run again.
 enum Run {
-    Done(Done),
+    Done(Done, Vec<RecordBatch>),
     Collided(Error),
+    /// Others rewrote all that it rewrote.
+    GivenUp(Done),
 }
 
 async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, context: Arc<TaskContext>) -> Result<Run> {
@@ -148,7 +178,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     if let Some(scope) = &scope {
         scope.check_target(&spec.log)?;
     }
-    let mut step = collect_step(input, spec.operation, statement, &spec.log, &spec.stop, context).await?;
+    let (mut step, rows) = collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context).await?;
     let written = objects(step.actions.iter());
     let maps = match complete(spec, &mut step).await {
         Ok(maps) => maps,
@@ -158,7 +188,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
         }
     };
     let counts = step.counts;
-    let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts });
+    let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts }, rows);
     if let Some(scope) = scope.as_ref().filter(|scope| scope.in_transaction()) {
         if let Err(error) = scope.append(&spec.log, &spec.base, step, maps, written.clone()).await {
             remove(spec.log.store(), &written).await;
@@ -176,7 +206,10 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
         return Ok(done(counts, None, CommitFacts::default()));
     }
     match commit::publish(&spec.log, &staged, reran).await {
-        Ok(Committed { version, counts, facts, .. }) => Ok(done(counts.first().copied().unwrap_or_default(), version, facts)),
+        Ok(Committed { version, counts, facts, .. }) => match done(counts.first().copied().unwrap_or_default(), version, facts) {
+            Run::Done(done, _) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
+            done => Ok(done),
+        },
         Err(error @ Error::Conflict(_)) => Ok(Run::Collided(error)),
         Err(error) => Err(error),
     }
@@ -184,8 +217,8 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
 
 /// Adds what no writer has seen, and reads the maps of the step.
 async fn complete(spec: &CommitSpec, step: &mut Step) -> Result<Vec<Arc<AddressMap>>> {
-    if spec.clears {
-        let cleared = deletions::of_all_rows(&spec.log, &spec.base.snapshot).await?;
+    if let Some(cleared) = spec.clears {
+        let cleared = deletions::of_all_rows(&spec.log, &spec.base.snapshot, cleared).await?;
         step.counts.deleted += cleared.iter().map(|set| set.added.len()).sum::<u64>();
         step.actions.splice(0..0, cleared.into_iter().map(Action::SetDeletionFile));
     }
@@ -203,19 +236,22 @@ pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>, objects
 }
 
 /// Runs a statement until it lands or cannot.
-async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<Done> {
+async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<(Done, Vec<RecordBatch>)> {
     let (mut input, mut spec, mut reran) = (input, spec, 0u32);
     loop {
-        let collision = match run_once(input, &spec, reran, context.clone()).await? {
-            Run::Done(mut done) => {
-                done.facts.reran = reran;
-                return Ok(done);
-            }
-            Run::Collided(error) => error,
+        let told = |mut done: Done, rows| {
+            done.facts.reran = reran;
+            (done, rows)
+        };
+        let outcome = match run_once(input, &spec, reran, context.clone()).await? {
+            Run::Done(done, rows) => return Ok(told(done, rows)),
+            Run::Collided(error) => Err(error),
+            Run::GivenUp(done) => Ok(told(done, vec![])),
         };
         reran += 1;
-        let Some(again) = spec.again.clone().filter(|_| reran < spec.max_attempts) else { return Err(collision) };
-        tracing::debug!(table = spec.log.table(), reran, %collision, "running a statement again");
+        let Some(again) = spec.again.clone().filter(|_| reran < spec.max_attempts) else { return outcome };
+        let collision = outcome.err().map_or("others rewrote all of its fragments".to_owned(), |error| error.to_string());
+        tracing::debug!(table = spec.log.table(), reran, collision, "running a statement again");
         tokio::time::sleep(env::jitter((Duration::from_millis(2) * 2u32.saturating_pow(reran.min(8))).min(MAX_PAUSE))).await;
         let plan = again.plan_again().await?;
         (input, spec) = taken_apart(&plan)?.ok_or_else(|| Error::internal("a statement planned again commits nothing"))?;
@@ -239,6 +275,14 @@ fn taken_apart(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Commitment>> {
     Ok(Some((plan.clone().replace_children(children, options)?, spec)))
 }
 
+/// Whether a plan changes a table and yields rows instead of their number.
+pub fn returns_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match plan.downcast_ref::<CommitExec>() {
+        Some(commit) => commit.spec.returned.is_some(),
+        None => plan.children().first().is_some_and(|child| returns_rows(child)),
+    }
+}
+
 fn count_batch(count: u64) -> EngineResult<RecordBatch> {
     let column: ArrayRef = Arc::new(UInt64Array::from(vec![count]));
     Ok(RecordBatch::try_new(COUNT_SCHEMA.clone(), vec![column])?)
@@ -253,8 +297,14 @@ impl Done {
 }
 
 impl DisplayAs for CommitExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "CommitExec: table={}, read_version={}", self.spec.log.table(), self.spec.base.snapshot.version)
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "CommitExec: table={}, read_version={}", self.spec.log.table(), self.spec.base.snapshot.version)?;
+        match format {
+            DisplayFormatType::Verbose if self.spec.clears.is_some() => {
+                intent::of_clearing(self.spec.base.snapshot.fragments.iter().map(|fragment| fragment.id)).fmt(f)
+            }
+            DisplayFormatType::Verbose | DisplayFormatType::Default | DisplayFormatType::TreeRender => Ok(()),
+        }
     }
 }
 
@@ -304,19 +354,21 @@ impl ExecutionPlan for CommitExec {
         let (input, spec) = (self.input.clone(), self.spec.clone());
         let attempts = MetricBuilder::new(&self.metrics).counter("commit_attempts", 0);
         let commit_time = MetricBuilder::new(&self.metrics).subset_time("statement_time", 0);
+        let (schema, returns) = (self.schema(), self.spec.returned.is_some());
         let stream = futures::stream::once(async move {
             let timer = commit_time.timer();
             let done = run(input, spec, context.clone()).await;
             timer.done();
-            let done = done.map_err(DataFusionError::from)?;
+            let (done, rows) = done.map_err(DataFusionError::from)?;
             attempts.add(done.facts.attempts as usize);
             let count = done.count();
             if let Some(scope) = context.session_config().get_extension::<SessionScope>() {
                 scope.set_done(done);
             }
-            count_batch(count)
+            Ok::<_, DataFusionError>(if returns { rows } else { vec![count_batch(count)?] })
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(COUNT_SCHEMA.clone(), stream.boxed())))
+        let batches = stream.map_ok(|batches| futures::stream::iter(batches.into_iter().map(Ok))).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.boxed())))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

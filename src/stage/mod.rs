@@ -12,8 +12,11 @@
 pub mod commit_exec;
 mod deletions;
 pub mod engine_error;
+mod intent;
 pub mod marks;
 pub mod parts;
+mod places;
+mod returning;
 pub mod rewrite_exec;
 pub mod row_changes;
 pub mod scope;
@@ -21,3 +24,5 @@ pub mod stop;
 mod transaction;
 pub mod write_exec;
 pub mod writer;
+pub mod zorder;
+pub mod zorder_exec;

@@ -1,12 +1,15 @@
-//! `RewriteExec`: groups of fragments are rewritten in order, and for each it is said where its rows went.
+//! `RewriteExec`: groups of fragments are rewritten, and for each it is said where its rows went.
 //!
-//! Goes in: partition i yields the live rows of group i, fragment after fragment, with their addresses. Comes out: for
-//! each group the actions (`AddFragment`, `AddDataFile`)*, `ChangeOfAddress`, `RemoveFragment`*. A partition of the output
+//! Goes in: partition i yields the live rows of group i with their addresses, fragment after fragment or, if they were
+//! sorted, in their new order. Comes out: for each group the actions (`AddFragment`, `AddDataFile`)*, `ChangeOfAddress`, `RemoveFragment`*. A partition of the output
 //! works on its groups one after another, so that what is held in memory does not grow with their number.
-//! Always holds: addresses ascend in the order of the group and none is one that was deleted; as many rows are written as
-//! the group has. Anything else is an error: a map that guesses would bring deleted rows back.
+//! Always holds: addresses ascend in the order of the group, unless the rows were sorted; none is one that was deleted; as
+//! many rows are written as the group has. Anything else is an error: a map that guesses would bring deleted rows back.
 
+use super::intent;
 use super::parts;
+pub use super::places::MAX_SORTED_ROWS;
+use super::places::Places;
 use super::stop::Stop;
 use super::write_exec::{add, column};
 use super::writer::{FragmentWriter, discard};
@@ -17,7 +20,7 @@ use crate::store::{ObjectName, Store};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::TableSchema;
 use crate::txn::action::{Action, ChangeOfAddress, MapLocation, RemoveFragment};
-use crate::txn::address_map::{self, AddressMap, MapSource};
+use crate::txn::address_map::{self, AddressMap, MapError, MapSource};
 use crate::txn::composite::{RowCounts, Step};
 use crate::txn::refs::{Ref, Token};
 use datafusion::arrow::array::{AsArray, RecordBatch};
@@ -31,7 +34,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder,
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
 /// Maps of at most this many bytes stay in the transaction.
@@ -48,6 +51,8 @@ pub struct RewriteSpec {
     pub schema: Arc<TableSchema>,
     /// The groups, one a partition.
     pub groups: Vec<RewriteGroup>,
+    /// The order in which the rows come, in words that name fields by id; `None` if they keep the one they have.
+    pub order: Option<String>,
     /// The size of a new fragment.
     pub rows_per_fragment: u32,
     /// How many groups are worked on at a time.
@@ -89,9 +94,14 @@ impl RewriteExec {
 }
 
 impl DisplayAs for RewriteExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let fragments: usize = self.spec.groups.iter().map(|group| group.sources.len()).sum();
-        write!(f, "RewriteExec: table={}, groups={}, fragments={fragments}", self.spec.table, self.spec.groups.len())
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let sources = || self.spec.groups.iter().flat_map(|group| &group.sources).map(|(id, _)| *id);
+        write!(f, "RewriteExec: table={}, groups={}, fragments={}", self.spec.table, self.spec.groups.len(), sources().count())?;
+        self.spec.order.iter().try_for_each(|order| write!(f, ", order=[{order}]"))?;
+        match format {
+            DisplayFormatType::Verbose => intent::of_rewrite(sources(), &self.spec.schema).fmt(f),
+            DisplayFormatType::Default | DisplayFormatType::TreeRender => Ok(()),
+        }
     }
 }
 
@@ -136,10 +146,14 @@ impl ExecutionPlan for RewriteExec {
         let stream = futures::stream::iter(mine).then(move |(number, group)| {
             let (spec, input, context, rows_moved) = (spec.clone(), input.clone(), context.clone(), rows_moved.clone());
             async move {
-                let rows = spec.stop.watch(input.execute(number, context)?);
-                let step = rewrite(spec, group, rows).await?;
+                let rows = spec.stop.watch(input.execute(number, context.clone())?);
+                let track = match spec.order {
+                    None => Track::Order(Order { group: &group, at: 0, next: 0 }),
+                    Some(_) => Track::Places(Places::new(&group, context.memory_pool())?),
+                };
+                let step = rewrite(spec, &group, track, rows).await?;
                 rows_moved.add(step.counts.moved as usize);
-                Ok(parts::to_batch(&step)?)
+                Ok(parts::to_batch(&step, &parts::PART_SCHEMA)?)
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(parts::PART_SCHEMA.clone(), stream.boxed())))
@@ -150,15 +164,36 @@ impl ExecutionPlan for RewriteExec {
     }
 }
 
-async fn rewrite(spec: Arc<RewriteSpec>, group: RewriteGroup, mut input: SendableRecordBatchStream) -> Result<Step> {
+/// What is noted of the rows that pass.
+enum Track<'a> {
+    Order(Order<'a>),
+    Places(Places<'a>),
+}
+
+impl Track<'_> {
+    fn pass(&mut self, batch: &RecordBatch) -> Result<()> {
+        match self {
+            Track::Order(order) => order.check(batch),
+            Track::Places(places) => places.pass(batch),
+        }
+    }
+
+    fn into_map(self, targets: Vec<u32>) -> Result<AddressMap, MapError> {
+        match self {
+            Track::Order(order) => AddressMap::in_order(order.group.sources.iter().map(|(_, source)| source.clone()).collect(), targets),
+            Track::Places(places) => places.into_map(targets),
+        }
+    }
+}
+
+async fn rewrite(spec: Arc<RewriteSpec>, group: &RewriteGroup, mut track: Track<'_>, mut input: SendableRecordBatchStream) -> Result<Step> {
     let mut writer = FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment);
-    let mut order = Order { group: &group, at: 0, next: 0 };
     let columns: Vec<usize> = (0..spec.schema.columns().count()).collect();
     loop {
         let written = match input.next().await {
             None => break,
             Some(Err(error)) => Err(error.into()),
-            Some(Ok(batch)) => match order.check(&batch) {
+            Some(Ok(batch)) => match track.pass(&batch) {
                 Err(error) => Err(error),
                 Ok(()) => match batch.project(&columns) {
                     Ok(rows) => writer.write(&rows).await,
@@ -173,8 +208,7 @@ async fn rewrite(spec: Arc<RewriteSpec>, group: RewriteGroup, mut input: Sendabl
     }
     let fragments = writer.finish().await?;
     let targets: Vec<u32> = fragments.iter().map(|fragment| fragment.physical_rows).collect();
-    let sources = group.sources.iter().map(|(_, source)| source.clone()).collect();
-    let map = match AddressMap::in_order(sources, targets.clone()) {
+    let map = match track.into_map(targets.clone()) {
         Ok(map) => map,
         Err(error) => {
             discard(&spec.store, &fragments).await;
@@ -201,6 +235,7 @@ async fn rewrite(spec: Arc<RewriteSpec>, group: RewriteGroup, mut input: Sendabl
         sources: group.sources.iter().map(|(id, _)| Ref::Committed(*id)).collect(),
         targets: tokens.clone().map(Ref::Local).collect(),
         map: location,
+        order: spec.order.clone(),
     };
     let mut actions: Vec<Action> = tokens.zip(fragments).flat_map(|(token, fragment)| add(token, fragment, false)).collect();
     actions.push(Action::ChangeOfAddress(change));

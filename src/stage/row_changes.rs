@@ -9,6 +9,8 @@
 //!   REPLACE WHERE     row columns  __amend_fragment  __amend_offset  __amend_action
 //!   TRUNCATE          nothing: no row reaches the writer
 //! ```
+//!
+//! Columns that the statement returns follow: `__amend_returned_0`, `__amend_returned_1`, ..
 
 /// The column that says what a row of a MERGE is for.
 pub const ACTION_COLUMN: &str = "__amend_action";
@@ -18,6 +20,11 @@ pub const ACTION_INSERT: i32 = 1;
 pub const ACTION_UPDATE: i32 = 2;
 /// A row of a MERGE that goes; its values mean nothing.
 pub const ACTION_DELETE: i32 = 3;
+/// A row of a REPLACE WHERE that goes, and of which new rows may be made; its values mean nothing.
+pub const ACTION_REPLACE: i32 = 4;
+
+/// What a column is called that the statement returns; its number follows.
+pub const RETURNED_COLUMN: &str = "__amend_returned_";
 
 /// The statement whose rows a writer gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +40,10 @@ pub enum RowChanges {
     /// Each row says which: it goes because it matches a predicate, or is new and matches it.
     ReplaceWhere,
     /// New rows in place of all that there are.
-    Overwrite,
+    Overwrite {
+        /// Whether the new rows may be made of those that go.
+        reads_target: bool,
+    },
     /// All rows go.
     Truncate,
 }
@@ -47,8 +57,16 @@ impl RowChanges {
             RowChanges::Update => "UPDATE",
             RowChanges::Merge => "MERGE",
             RowChanges::ReplaceWhere => "REPLACE WHERE",
-            RowChanges::Overwrite => "INSERT OVERWRITE",
+            RowChanges::Overwrite { .. } => "INSERT OVERWRITE",
             RowChanges::Truncate => "TRUNCATE",
+        }
+    }
+
+    /// Whether the writer marks rows that go or get new values.
+    pub fn marks_rows(self) -> bool {
+        match self {
+            RowChanges::Insert | RowChanges::Overwrite { .. } | RowChanges::Truncate => false,
+            RowChanges::Delete | RowChanges::Update | RowChanges::Merge | RowChanges::ReplaceWhere => true,
         }
     }
 
@@ -56,7 +74,9 @@ impl RowChanges {
     pub fn row_columns(self, table_columns: usize) -> usize {
         match self {
             RowChanges::Delete | RowChanges::Truncate => 0,
-            RowChanges::Insert | RowChanges::Update | RowChanges::Merge | RowChanges::ReplaceWhere | RowChanges::Overwrite => table_columns,
+            RowChanges::Insert | RowChanges::Update | RowChanges::Merge | RowChanges::ReplaceWhere | RowChanges::Overwrite { .. } => {
+                table_columns
+            }
         }
     }
 
@@ -64,15 +84,27 @@ impl RowChanges {
     pub fn rewrites_rows(self) -> bool {
         match self {
             RowChanges::Update | RowChanges::Merge => true,
-            RowChanges::Insert | RowChanges::Delete | RowChanges::ReplaceWhere | RowChanges::Overwrite | RowChanges::Truncate => false,
+            RowChanges::Insert | RowChanges::Delete | RowChanges::ReplaceWhere | RowChanges::Overwrite { .. } | RowChanges::Truncate => {
+                false
+            }
         }
     }
 
-    /// Whether all rows go that the table has, wherever they are.
-    pub fn clears(self) -> bool {
+    /// What becomes of all the rows that the table has, wherever they are, apart from those that the writer marks.
+    pub fn clears(self) -> Option<Cleared> {
         match self {
-            RowChanges::Overwrite | RowChanges::Truncate => true,
-            RowChanges::Insert | RowChanges::Delete | RowChanges::Update | RowChanges::Merge | RowChanges::ReplaceWhere => false,
+            RowChanges::Overwrite { reads_target: true } => Some(Cleared::Replaced),
+            RowChanges::Overwrite { reads_target: false } | RowChanges::Truncate => Some(Cleared::Deleted),
+            RowChanges::Insert | RowChanges::Delete | RowChanges::Update | RowChanges::Merge | RowChanges::ReplaceWhere => None,
         }
     }
+}
+
+/// What becomes of rows that go all together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cleared {
+    /// They go.
+    Deleted,
+    /// New rows may be made of them: who deletes one of them meanwhile means the new ones too.
+    Replaced,
 }

@@ -6,9 +6,11 @@
 //!   the statement's actions name fragments of the working version;
 //!   those that the transaction itself made become tokens again
 //! ```
+//!
+//! At its end fragments that came and went in it are left out, and their files removed.
 
 use super::scope::StagedStatement;
-use crate::commit::staged::Staged;
+use crate::commit::staged::{Staged, objects};
 use crate::error::{Error, Result};
 use crate::manifest::apply;
 use crate::manifest::log::VersionLog;
@@ -19,6 +21,7 @@ use crate::table::schema::FieldId;
 use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{Step, Transaction, TransactionId};
+use crate::txn::normalise;
 use crate::txn::rebase::{self, Rebase};
 use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
 use std::collections::{BTreeMap, HashMap};
@@ -119,7 +122,7 @@ impl Target {
         };
         for action in &mut step.actions {
             match action {
-                Action::AddFragment(add) => add.token = Token(add.token.0 + next_fragment),
+                Action::AddFragment(add) => fragment(&mut add.id),
                 Action::AddDataFile(add) => {
                     fragment(&mut add.fragment);
                     add.fields.iter_mut().flatten().for_each(field);
@@ -149,9 +152,11 @@ impl Target {
     }
 
     pub(super) fn into_staged(self) -> StagedStatement {
-        let field_ids = if self.objects.is_empty() { BTreeMap::new() } else { self.minted.fields };
-        let staged = Staged { transaction: self.transaction, maps: self.maps, objects: self.objects, field_ids };
-        StagedStatement { log: self.log, staged }
+        // Files of fragments that came and went stay among the objects, so that they are removed.
+        let (transaction, maps) = normalise::vanish(self.transaction, self.maps);
+        let names_columns = !objects(transaction.actions()).is_empty();
+        let field_ids = if names_columns { self.minted.fields } else { BTreeMap::new() };
+        StagedStatement { log: self.log, staged: Staged { transaction, maps, objects: self.objects, field_ids } }
     }
 }
 

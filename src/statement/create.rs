@@ -119,6 +119,7 @@ async fn make(
                 schema: schema.clone(),
                 changes: RowChanges::Insert,
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
+                returned: None,
                 stop: stop.clone(),
             };
             let plan = state.create_physical_plan(&query).await?;

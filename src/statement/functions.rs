@@ -1,9 +1,10 @@
-//! Table functions: `table_history('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
+//! Table functions: `table_history('t')`, `table_transactions('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
 
 mod history;
 mod of_table;
 mod properties;
 mod tpch;
+mod transactions;
 
 use super::lake::Lake;
 use crate::error::{Error, Result};
@@ -19,6 +20,7 @@ pub use history::history;
 pub fn register(ctx: &SessionContext, lake: &Lake) {
     ctx.register_udtf(history::History::NAME, Arc::new(FunctionOfTable::<history::History>::new(lake.clone())));
     ctx.register_udtf(properties::Properties::NAME, Arc::new(FunctionOfTable::<properties::Properties>::new(lake.clone())));
+    ctx.register_udtf(transactions::Transactions::NAME, Arc::new(FunctionOfTable::<transactions::Transactions>::new(lake.clone())));
     ctx.register_udtf("tpch", Arc::new(tpch::TpchFunction));
 }
 

@@ -1,8 +1,8 @@
 //! What the user said: parse, bind, session, catalog.
 //!
 //! ```text
-//!   text ─ split ─ time_travel ─ parse ─┬─ our own verbs: BEGIN, COMMIT, OPTIMIZE, CREATE TABLE, ALTER TABLE, ...
-//!                                       └─ everything else: DataFusion's planner, with amend's rule installed
+//!   text ─ split ─ time_travel ─ forms::stars ─ parse ─┬─ our own verbs: BEGIN, COMMIT, OPTIMIZE, CREATE TABLE, ALTER TABLE, ...
+//!                                                      └─ everything else: DataFusion's planner, with amend's rule installed
 //!   install   the same rule and tables for a host's own SessionContext
 //!   lake      a folder of tables, and the catalog that names them
 //! ```
@@ -21,3 +21,4 @@ mod restore;
 pub mod session;
 pub mod split;
 mod time_travel;
+mod tokens;

@@ -1,10 +1,14 @@
 //! Which statement it is: amend's own verbs are peeked at by their first words, everything else is DataFusion's to parse.
 
 use crate::error::{Error, Result};
+use crate::plan::layout::{Order, OrderKey};
+use crate::plan::optimize::Wanted;
+use datafusion::common::DataFusionError;
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, SetExpr, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::IsOptional;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// A statement.
@@ -19,7 +23,12 @@ pub enum Command {
     /// OPTIMIZE.
     Optimize(Optimize),
     /// EXPLAIN OPTIMIZE.
-    ExplainOptimize(Optimize),
+    ExplainOptimize {
+        /// The OPTIMIZE.
+        optimize: Optimize,
+        /// Whether VERBOSE was said.
+        verbose: bool,
+    },
     /// DESCRIBE HISTORY of a table.
     History(String),
     /// ALTER TABLE .. UNSET TBLPROPERTIES.
@@ -44,7 +53,7 @@ impl Command {
             Command::Begin
             | Command::Commit
             | Command::Rollback
-            | Command::ExplainOptimize(_)
+            | Command::ExplainOptimize { .. }
             | Command::History(_)
             | Command::UnsetProperties(_)
             | Command::Restore(_) => false,
@@ -79,13 +88,13 @@ fn is_row_change(statement: &SqlStatement) -> bool {
     }
 }
 
-/// OPTIMIZE t [FULL].
+/// OPTIMIZE t [FULL] [WHERE p] [ORDER BY (a [DESC], ..) | ZORDER BY (a, ..)].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Optimize {
     /// The table.
     pub table: String,
-    /// Whether every fragment is rewritten.
-    pub full: bool,
+    /// What is rewritten, and how.
+    pub wanted: Wanted,
 }
 
 /// ALTER TABLE [IF EXISTS] t UNSET TBLPROPERTIES ('k', ..).
@@ -120,13 +129,13 @@ pub struct ReplaceWhere {
 /// Parses one statement.
 pub fn parse(sql: &str) -> Result<Command> {
     let mut parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build()?;
-    let command = match words(&parser, 2).as_slice() {
+    let command = match words(&parser, 3).as_slice() {
         ["BEGIN", ..] => {
             parser.parser.next_token();
             optional(&mut parser, &["TRANSACTION", "WORK"]);
             Command::Begin
         }
-        ["START", "TRANSACTION"] => {
+        ["START", "TRANSACTION", ..] => {
             skip(&mut parser, 2);
             Command::Begin
         }
@@ -145,11 +154,15 @@ pub fn parse(sql: &str) -> Result<Command> {
         }
         ["SAVEPOINT" | "RELEASE", ..] => return Err(Error::unsupported("SAVEPOINT", None)),
         ["OPTIMIZE", ..] => Command::Optimize(optimize(&mut parser)?),
-        ["EXPLAIN", "OPTIMIZE"] => {
-            parser.parser.next_token();
-            Command::ExplainOptimize(optimize(&mut parser)?)
+        ["EXPLAIN", "OPTIMIZE", ..] => {
+            skip(&mut parser, 1);
+            Command::ExplainOptimize { optimize: optimize(&mut parser)?, verbose: false }
         }
-        ["DESCRIBE" | "DESC", "HISTORY"] => {
+        ["EXPLAIN", "VERBOSE", "OPTIMIZE"] => {
+            skip(&mut parser, 2);
+            Command::ExplainOptimize { optimize: optimize(&mut parser)?, verbose: true }
+        }
+        ["DESCRIBE" | "DESC", "HISTORY", ..] => {
             skip(&mut parser, 2);
             // A table may be called history.
             if at_end(&parser) {
@@ -157,11 +170,11 @@ pub fn parse(sql: &str) -> Result<Command> {
             }
             Command::History(table_name(&mut parser)?)
         }
-        ["ALTER", "TABLE"] => match unset_properties(&mut parser)? {
+        ["ALTER", "TABLE", ..] => match unset_properties(&mut parser)? {
             Some(unset) => Command::UnsetProperties(unset),
             None => return Ok(Command::Sql(Box::new(single(sql)?))),
         },
-        ["INSERT", "INTO"] => match replace_where(&mut parser)? {
+        ["INSERT", "INTO", ..] => match replace_where(&mut parser)? {
             Some(replace) => Command::ReplaceWhere(Box::new(replace)),
             None => return Ok(Command::Sql(Box::new(single(sql)?))),
         },
@@ -187,13 +200,51 @@ fn optimize(parser: &mut DFParser<'_>) -> Result<Optimize> {
     parser.parser.next_token();
     optional(parser, &["TABLE"]);
     let table = table_name(parser)?;
-    let full = optional(parser, &["FULL"]);
-    match words(parser, 1).as_slice() {
-        ["WHERE"] => Err(Error::unsupported("OPTIMIZE .. WHERE", Some("OPTIMIZE the whole table"))),
-        ["ORDER"] => Err(Error::unsupported("OPTIMIZE .. ORDER BY", None)),
-        ["ZORDER"] => Err(Error::unsupported("OPTIMIZE .. ZORDER BY", None)),
-        _ => Ok(Optimize { table, full }),
+    let mut wanted = Wanted { full: optional(parser, &["FULL"]), ..Wanted::default() };
+    if optional(parser, &["WHERE"]) {
+        wanted.filter = Some(parser.parser.parse_expr().map_err(DataFusionError::from)?);
     }
+    match words(parser, 2).as_slice() {
+        ["ORDER", "BY"] => {
+            skip(parser, 2);
+            wanted.order = Some(Order::By(in_parentheses(parser, order_key)?));
+        }
+        ["ZORDER", "BY"] => {
+            skip(parser, 2);
+            let column = |parser: &mut Parser<'_>| Ok(fold(&parser.parse_identifier()?));
+            wanted.order = Some(Order::Z(in_parentheses(parser, column)?));
+        }
+        _ => {}
+    }
+    // Where Databricks has it, and at the end.
+    wanted.full |= optional(parser, &["FULL"]);
+    Ok(Optimize { table, wanted })
+}
+
+/// A list, with or without parentheses around it.
+fn in_parentheses<T>(parser: &mut DFParser<'_>, item: impl FnMut(&mut Parser<'_>) -> Result<T, ParserError>) -> Result<Vec<T>> {
+    let parser = &mut parser.parser;
+    let parentheses = parser.consume_token(&Token::LParen);
+    let items = parser.parse_comma_separated(item).map_err(DataFusionError::from)?;
+    if parentheses {
+        parser.expect_token(&Token::RParen).map_err(DataFusionError::from)?;
+    }
+    Ok(items)
+}
+
+/// `a [ASC | DESC] [NULLS FIRST | NULLS LAST]`.
+fn order_key(parser: &mut Parser<'_>) -> Result<OrderKey, ParserError> {
+    let column = fold(&parser.parse_identifier()?);
+    let descending = match parser.parse_one_of_keywords(&[Keyword::ASC, Keyword::DESC]) {
+        Some(Keyword::DESC) => true,
+        Some(_) | None => false,
+    };
+    let nulls_first = match parser.parse_keyword(Keyword::NULLS) {
+        // NULLs are larger than anything.
+        false => descending,
+        true => parser.expect_one_of_keywords(&[Keyword::FIRST, Keyword::LAST])? == Keyword::FIRST,
+    };
+    Ok(OrderKey { column, descending, nulls_first })
 }
 
 /// The names of an UNSET; `None` if it is another ALTER TABLE.
@@ -210,7 +261,7 @@ fn unset_properties(parser: &mut DFParser<'_>) -> Result<Option<UnsetProperties>
     let table = plain_name(&name)?;
     skip(parser, 2);
     let keys = parser.parser.parse_parenthesized_column_list(IsOptional::Mandatory, false);
-    let keys = keys.map_err(datafusion::common::DataFusionError::from)?;
+    let keys = keys.map_err(DataFusionError::from)?;
     Ok(Some(UnsetProperties { table, if_exists, keys: keys.into_iter().map(|key| key.value).collect() }))
 }
 
@@ -265,7 +316,7 @@ fn replace_where(parser: &mut DFParser<'_>) -> Result<Option<ReplaceWhere>> {
 
 /// The name of a table of the lake.
 fn table_name(parser: &mut DFParser<'_>) -> Result<String> {
-    let name = parser.parser.parse_object_name(false).map_err(datafusion::common::DataFusionError::from)?;
+    let name = parser.parser.parse_object_name(false).map_err(DataFusionError::from)?;
     plain_name(&name)
 }
 
@@ -286,7 +337,7 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 40] = [
+    const KNOWN: [&str; 42] = [
         "INSERT",
         "INTO",
         "REPLACE",
@@ -316,6 +367,7 @@ fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
         "RELEASE",
         "OPTIMIZE",
         "EXPLAIN",
+        "VERBOSE",
         "DESCRIBE",
         "DESC",
         "HISTORY",
@@ -327,6 +379,7 @@ fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
         "WHERE",
         "ORDER",
         "ZORDER",
+        "BY",
     ];
     let known = |at: usize| match parser.parser.peek_nth_token(at).token {
         Token::Word(word) if word.quote_style.is_none() => KNOWN.into_iter().find(|known| word.value.eq_ignore_ascii_case(known)),
@@ -379,7 +432,7 @@ mod tests {
         assert!(matches!(parse("DESCRIBE HISTORY public.T").unwrap(), Command::History(table) if table == "t"));
         assert!(matches!(parse("DESCRIBE history").unwrap(), Command::Sql(_)));
         let Command::Optimize(optimize) = parse("OPTIMIZE TABLE \"T\" FULL").unwrap() else { panic!() };
-        assert_eq!(optimize, Optimize { table: "T".into(), full: true });
+        assert_eq!(optimize, Optimize { table: "T".into(), wanted: Wanted { full: true, ..Wanted::default() } });
         assert!(matches!(parse("SELECT 1").unwrap(), Command::Sql(_)));
         let Command::UnsetProperties(unset) = parse("ALTER TABLE IF EXISTS T UNSET TBLPROPERTIES ('a.b', c)").unwrap() else { panic!() };
         assert_eq!(unset, UnsetProperties { table: "t".into(), if_exists: true, keys: vec!["a.b".into(), "c".into()] });
@@ -427,10 +480,34 @@ mod tests {
     }
 
     #[test]
+    fn an_optimize_may_choose_fragments_and_order_rows() {
+        let wanted = |sql: &str| match parse(sql).unwrap() {
+            Command::Optimize(optimize) => optimize.wanted,
+            other => panic!("{other:?}"),
+        };
+        let key = |column: &str, descending, nulls_first| OrderKey { column: column.into(), descending, nulls_first };
+        let order = Order::By(vec![key("a", false, false), key("B", true, true), key("c", true, false)]);
+        assert_eq!(wanted("OPTIMIZE t ORDER BY (A, \"B\" DESC, c DESC NULLS LAST)").order, Some(order));
+        assert_eq!(wanted("optimize t order by a asc nulls first;").order, Some(Order::By(vec![key("a", false, true)])));
+        let z = wanted("OPTIMIZE t FULL WHERE a > 1 AND b < 2 ZORDER BY (a, b)");
+        assert_eq!((z.full, z.order), (true, Some(Order::Z(vec!["a".into(), "b".into()]))));
+        assert_eq!(z.filter.unwrap().to_string(), "a > 1 AND b < 2");
+        assert!(wanted("OPTIMIZE t ZORDER BY a FULL").full);
+        for sql in [
+            "OPTIMIZE t ORDER BY ()",
+            "OPTIMIZE t ORDER BY (a",
+            "OPTIMIZE t ORDER BY lower(a)",
+            "OPTIMIZE t ZORDER BY (a DESC)",
+            "OPTIMIZE t WHERE",
+            "OPTIMIZE t a",
+        ] {
+            assert_eq!(parse(sql).unwrap_err().sqlstate(), "42601", "{sql}");
+        }
+    }
+
+    #[test]
     fn what_is_not_offered_says_so() {
-        for sql in
-            ["OPTIMIZE t ORDER BY (a)", "OPTIMIZE t ZORDER BY (a)", "OPTIMIZE t WHERE a = 1", "VACUUM t", "ROLLBACK TO x", "SAVEPOINT x"]
-        {
+        for sql in ["VACUUM t", "ROLLBACK TO x", "SAVEPOINT x"] {
             let error = parse(sql).unwrap_err();
             assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
         }

@@ -42,9 +42,8 @@ pub async fn restore(log: &VersionLog, base: &Snapshot, newest: u64, at: &str, s
     let mut actions = vec![Action::ResetTable(ResetTable)];
     actions.extend(old.schema.fields().iter().map(|field| Action::AddField(field_again(field))));
     for (fragment, token) in old.fragments.iter().zip(0..) {
-        let token = Token(token);
-        let id = Ref::Local(token);
-        actions.push(Action::AddFragment(AddFragment { token, physical_rows: fragment.physical_rows, data_change: true }));
+        let id = Ref::Local(Token(token));
+        actions.push(Action::AddFragment(AddFragment { id, physical_rows: fragment.physical_rows, data_change: true }));
         actions.extend(fragment.files.iter().map(|file| {
             let fields = file.columns.iter().map(|column| column.field.map(Ref::Committed)).collect();
             let columns = file.columns.iter().map(|column| FileColumn { field: None, stats: column.stats.clone() }).collect();

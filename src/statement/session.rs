@@ -4,6 +4,7 @@
 //! leaves only ROLLBACK.
 
 use super::alter::Alteration;
+use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows};
 use super::parse::{self, Command, Optimize, plain_name};
@@ -14,17 +15,16 @@ use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::plan::optimize;
 use crate::plan::options::options;
+use crate::plan::returning::target_of;
 use crate::plan::subqueries::{self, Left};
 use crate::scan::pin::{ReadView, SessionView};
-use crate::scan::provider::LakeTable;
-use crate::stage::commit_exec::staged;
+use crate::stage::commit_exec::{returns_rows, staged};
 use crate::stage::scope::{Done, SessionScope, StagedStatement};
 use crate::store::env;
 use crate::txn::composite::{CommitFacts, RowCounts};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::TableReference;
-use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::logical_expr::{
@@ -103,13 +103,17 @@ impl Session {
         let outcome = outcome?;
         match (self.scope.take_staged(), outcome) {
             (Some(statement), Outcome::Changed(changed)) => Ok(StagedChange { lake: self.lake.clone(), statement, changed }),
+            (Some(statement), Outcome::Rows(_)) => {
+                statement.staged.discard(statement.log.store()).await;
+                Err(Error::unsupported("RETURNING in a statement that is only staged", None))
+            }
             _ => Err(Error::internal("a statement that was to be staged was not")),
         }
     }
 
     async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
         let sql = sql.trim().trim_end_matches(';').trim_end();
-        let command = parse::parse(&time_travel::rewrite(sql)?)?;
+        let command = parse::parse(&stars::spell(&time_travel::rewrite(sql)?))?;
         if staging && !command.changes_rows() {
             return Err(Error::invalid("only OPTIMIZE, INSERT, UPDATE, DELETE, MERGE and TRUNCATE can be staged"));
         }
@@ -141,9 +145,9 @@ impl Session {
                 let plan = self.optimize(optimize, sql).await?;
                 self.changing(plan).await
             }
-            Command::ExplainOptimize(optimize) => {
+            Command::ExplainOptimize { optimize, verbose } => {
                 let plan = self.optimize(optimize, sql).await?;
-                explained(&displayable(plan.as_ref()).indent(false).to_string())
+                explained(&displayable(plan.as_ref()).indent(*verbose).to_string())
             }
             Command::History(table) => {
                 let rows = functions::history(self.lake.table(table).await?.as_ref()).await?;
@@ -234,10 +238,10 @@ impl Session {
         }
         let context = Arc::new(frame.task_ctx());
         let physical = frame.create_physical_plan().await?;
-        let schema = physical.schema();
+        let (schema, returns) = (physical.schema(), returns_rows(&physical));
         let batches = collect(physical, context).await?;
         match self.scope.take_done() {
-            Some(done) if !explains => Ok(changed(done)),
+            Some(done) if !explains && !returns => Ok(changed(done)),
             _ => Ok(Outcome::Rows(Rows { schema, batches })),
         }
     }
@@ -254,7 +258,7 @@ impl Session {
     async fn optimize(&self, optimize: &Optimize, sql: &str) -> Result<Arc<dyn ExecutionPlan>> {
         let log = self.lake.table(&optimize.table).await?;
         let base = self.scope.view(&log).await?;
-        optimize::plan(&self.ctx.state(), &log, base, optimize.full, sql.to_owned()).await
+        optimize::plan(&self.ctx.state(), &log, base, &optimize.wanted, sql.to_owned()).await
     }
 
     async fn alter(&self, state: &SessionState, alteration: Alteration<'_>, sql: &str) -> Result<Outcome> {
@@ -404,7 +408,7 @@ fn within_transaction(plan: &LogicalPlan) -> Result<()> {
 }
 
 fn is_of_a_lake(target: &Arc<dyn TableSource>) -> bool {
-    source_as_provider(target).is_ok_and(|provider| provider.downcast_ref::<LakeTable>().is_some())
+    target_of(target).is_some()
 }
 
 /// A statement that ran and is not committed. Dropping it leaves its files behind, unnamed; [`StagedChange::discard`]

@@ -3,10 +3,10 @@
 //!
 //! Works on tokens, so text in quotes and comments is left alone.
 
+use super::tokens::{self, is, significant_after, significant_before};
 use crate::error::{Error, Result};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer, Word};
+use datafusion::sql::sqlparser::tokenizer::{Token, Word};
 
 /// The statement with its time travel spelled as names.
 pub fn rewrite(sql: &str) -> Result<String> {
@@ -14,14 +14,11 @@ pub fn rewrite(sql: &str) -> Result<String> {
     if !upper.contains("VERSION") && !upper.contains("TIMESTAMP") {
         return Ok(sql.to_owned());
     }
-    // What cannot be cut into tokens is the parser's to complain about.
-    let Ok(spans) = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location() else { return Ok(sql.to_owned()) };
-    let (tokens, starts): (Vec<Token>, Vec<Location>) = spans.into_iter().map(|token| (token.token, token.span.start)).unzip();
+    let Some((tokens, offsets)) = tokens::cut(sql) else { return Ok(sql.to_owned()) };
     // RESTORE .. TO VERSION AS OF is a statement of its own.
     if is(tokens.iter().find(|token| !matches!(token, Token::Whitespace(_))), "RESTORE") {
         return Ok(sql.to_owned());
     }
-    let offsets = byte_offsets(sql, &starts);
     // Only what is rewritten is touched: the rest of the text stays to the letter.
     let mut rewritten = String::with_capacity(sql.len());
     let mut copied = 0;
@@ -35,22 +32,6 @@ pub fn rewrite(sql: &str) -> Result<String> {
     }
     rewritten.push_str(sql.get(copied..).unwrap_or_default());
     Ok(rewritten)
-}
-
-/// Where places given by line and column (in characters, from 1, ascending) lie in the text.
-fn byte_offsets(sql: &str, places: &[Location]) -> Vec<usize> {
-    let mut offsets = Vec::with_capacity(places.len());
-    let mut characters = sql.char_indices();
-    let (mut line, mut column, mut offset) = (1, 1, 0);
-    for place in places {
-        while (line, column) < (place.line, place.column) {
-            let Some((at, character)) = characters.next() else { break };
-            offset = at + character.len_utf8();
-            (line, column) = if character == '\n' { (line + 1, 1) } else { (line, column + 1) };
-        }
-        offsets.push(offset);
-    }
-    offsets
 }
 
 /// One `name VERSION AS OF n` in a list of tokens.
@@ -111,18 +92,6 @@ fn quoted(name: &str) -> String {
 
 fn is_keyword(token: Option<&Token>) -> bool {
     matches!(token, Some(Token::Word(word)) if word.quote_style.is_none() && word.keyword != Keyword::NoKeyword)
-}
-
-fn is(token: Option<&Token>, word: &str) -> bool {
-    matches!(token, Some(Token::Word(w)) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
-}
-
-fn significant_after(tokens: &[Token], at: usize) -> Option<usize> {
-    (at + 1..tokens.len()).find(|next| !matches!(tokens.get(*next), Some(Token::Whitespace(_))))
-}
-
-fn significant_before(tokens: &[Token], at: usize) -> Option<usize> {
-    (0..at).rev().find(|before| !matches!(tokens.get(*before), Some(Token::Whitespace(_))))
 }
 
 #[cfg(test)]

@@ -91,6 +91,26 @@ impl Action {
         }
     }
 
+    /// The fragment that it adds, if it does.
+    pub fn added_fragment(&self) -> Option<&AddFragment> {
+        match self {
+            Action::AddFragment(action) => Some(action),
+            Action::AddDataFile(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::ChangeOfAddress(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => None,
+        }
+    }
+
     /// The rows that it deletes, if it does.
     pub fn deletion(&self) -> Option<&SetDeletionFile> {
         match self {
@@ -161,7 +181,7 @@ impl TryFrom<wire::Action> for Action {
     fn try_from(action: wire::Action) -> Result<Self, DecodeError> {
         use wire::ActionKind as Kind;
         Ok(match required(action.kind, "the kind of an action")? {
-            Kind::AddFragment(action) => Action::AddFragment(action.into()),
+            Kind::AddFragment(action) => Action::AddFragment(action.try_into()?),
             Kind::AddDataFile(action) => Action::AddDataFile(action.try_into()?),
             Kind::AddField(action) => Action::AddField(action.try_into()?),
             Kind::AlterField(action) => Action::AlterField(action.try_into()?),

@@ -8,15 +8,25 @@
 //!   target 0   a b c d          target 1   e f
 //! ```
 //!
-//! The encoding is *in order*: an order-preserving rewrite needs no position per row, only the absent rows of each
-//! source and the sizes of the targets. Rows are mapped by walking both bitmaps, never by a lookup per row.
+//! Two forms:
 //!
-//! Always holds: the survivors of all sources are as many as the rows of all targets.
+//! - *in order*: an order-preserving rewrite needs no position per row, only the absent rows of each source and the sizes
+//!   of the targets. Rows are mapped by walking both bitmaps, never by a lookup per row.
+//! - *permuted*: a rewrite that sorts also says, for each survivor of each source, which of all rows of all targets it
+//!   became ([`packed`]).
+//!
+//! Always holds: the survivors of all sources are as many as the rows of all targets; no two rows that are mapped have one
+//! address.
 
+mod packed;
 pub mod wire;
 
+use packed::PackedPositions;
 use roaring::RoaringBitmap;
 use std::fmt;
+
+/// The most rows that a rewrite may give another order: positions have 32 bits.
+pub const MAX_PERMUTED_ROWS: u64 = 1 << 32;
 
 /// Why a map cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +53,8 @@ pub struct AddressMap {
     sources: Vec<MapSource>,
     /// How many rows each target has.
     targets: Vec<u32>,
+    /// For each source where its survivors went; `None` if rows kept their order.
+    permuted: Option<Vec<PackedPositions>>,
 }
 
 /// What became of some rows of one source.
@@ -57,18 +69,49 @@ pub struct MovedRows {
 impl AddressMap {
     /// The map of a rewrite that kept the order of its rows.
     pub fn in_order(sources: Vec<MapSource>, targets: Vec<u32>) -> Result<Self, MapError> {
+        Self::new(sources, targets, None)
+    }
+
+    /// The map of a rewrite that gave its rows another order. `positions` holds, for each source, the place of each of its
+    /// survivors among all rows of all targets: together, each place once.
+    pub fn permuted(sources: Vec<MapSource>, targets: Vec<u32>, positions: &[Vec<u32>]) -> Result<Self, MapError> {
+        if positions.len() != sources.len() || sources.iter().zip(positions).any(|(source, p)| source.survivors() != p.len() as u64) {
+            return Err(MapError("there are not as many positions as survivors".into()));
+        }
+        let all: u64 = positions.iter().map(|positions| positions.len() as u64).sum();
+        let mut taken = vec![0u64; usize::try_from(all.div_ceil(64)).unwrap_or(usize::MAX)];
+        for position in positions.iter().flatten() {
+            let bit = 1 << (position % 64);
+            match taken.get_mut(*position as usize / 64) {
+                Some(word) if *word & bit == 0 && u64::from(*position) < all => *word |= bit,
+                _ => return Err(MapError(format!("position {position} is taken twice or lies beyond {all} rows"))),
+            }
+        }
+        let packed = positions.iter().map(|positions| PackedPositions::pack(positions)).collect();
+        Self::new(sources, targets, Some(packed))
+    }
+
+    fn new(sources: Vec<MapSource>, targets: Vec<u32>, permuted: Option<Vec<PackedPositions>>) -> Result<Self, MapError> {
         let mut survivors = 0u64;
         for (at, source) in sources.iter().enumerate() {
             if source.absent.max().is_some_and(|row| row >= source.physical_rows) {
                 return Err(MapError(format!("source {at} has {} rows, its absent rows go beyond", source.physical_rows)));
             }
-            survivors += u64::from(source.physical_rows) - source.absent.len();
+            survivors += source.survivors();
         }
         let rows: u64 = targets.iter().map(|rows| u64::from(*rows)).sum();
         if survivors != rows {
             return Err(MapError(format!("{survivors} rows left the sources, {rows} arrived at the targets")));
         }
-        Ok(AddressMap { sources, targets })
+        if permuted.is_some() && rows > MAX_PERMUTED_ROWS {
+            return Err(MapError(format!("{rows} rows were given another order, more than {MAX_PERMUTED_ROWS}")));
+        }
+        Ok(AddressMap { sources, targets, permuted })
+    }
+
+    /// Whether rows kept their order.
+    pub fn keeps_order(&self) -> bool {
+        self.permuted.is_none()
     }
 
     /// The sources.
@@ -87,42 +130,78 @@ impl AddressMap {
         if rows.max().is_some_and(|row| row >= from.physical_rows) {
             return Err(MapError(format!("source {source} has {} rows, rows beyond were to be mapped", from.physical_rows)));
         }
-        let before: u64 = self.sources.iter().take(source).map(|s| u64::from(s.physical_rows) - s.absent.len()).sum();
+        let packed = match &self.permuted {
+            None => None,
+            Some(sources) => Some(sources.get(source).ok_or_else(|| MapError(format!("the map has no positions of source {source}")))?),
+        };
+        let before: u64 = self.sources.iter().take(source).map(MapSource::survivors).sum();
         let mut out = MovedRows::default();
         let mut target = TargetCursor { targets: &self.targets, at: 0, start: 0, offsets: Vec::new() };
+        let mut positions = Vec::new();
         let mut absent = from.absent.iter().peekable();
-        let mut dead = 0u64;
+        let mut dead = 0u32;
         for row in rows {
             while absent.next_if(|dead_row| *dead_row < row).is_some() {
                 dead += 1;
             }
             if absent.peek() == Some(&row) {
                 out.absent.insert(row);
-            } else {
-                target.push(before + u64::from(row) - dead, &mut out)?;
+                continue;
             }
+            let rank = row - dead;
+            match packed {
+                None => target.push(before + u64::from(rank), &mut out)?,
+                Some(packed) => {
+                    let missing = || MapError(format!("the map has no position of row {row} of source {source}"));
+                    positions.push(packed.get(rank as usize).ok_or_else(missing)?);
+                }
+            }
+        }
+        positions.sort_unstable();
+        let mut last = None;
+        for position in positions {
+            if last == Some(position) {
+                return Err(MapError(format!("two rows of source {source} went to position {position}")));
+            }
+            target.push(position, &mut out)?;
+            last = Some(position);
         }
         target.flush(&mut out);
         Ok(out)
     }
 
-    /// Where a row of target number `target` came from: a source and an offset in it. For reports; it walks the source.
+    /// Where a row of target number `target` came from: a source and an offset in it. For reports; it walks the sources.
     pub fn origin(&self, target: usize, offset: u32) -> Option<(usize, u32)> {
         if offset >= *self.targets.get(target)? {
             return None;
         }
         let before: u64 = self.targets.iter().take(target).map(|rows| u64::from(*rows)).sum();
         let mut position = before + u64::from(offset);
+        if let Some(permuted) = &self.permuted {
+            let mut found = self.sources.iter().zip(permuted).enumerate();
+            return found.find_map(|(at, (source, positions))| {
+                let rank = positions.iter().position(|went| went == position)?;
+                Some((at, source.survivor(rank as u64)))
+            });
+        }
         for (at, source) in self.sources.iter().enumerate() {
-            let survivors = u64::from(source.physical_rows) - source.absent.len();
-            if position < survivors {
-                // Each absent row before it pushes it one further.
-                let pushed = source.absent.iter().fold(position, |row, absent| row + u64::from(u64::from(absent) <= row));
-                return Some((at, pushed as u32));
+            if position < source.survivors() {
+                return Some((at, source.survivor(position)));
             }
-            position -= survivors;
+            position -= source.survivors();
         }
         None
+    }
+}
+
+impl MapSource {
+    fn survivors(&self) -> u64 {
+        u64::from(self.physical_rows).saturating_sub(self.absent.len())
+    }
+
+    /// The row that is the survivor of that rank: each absent row before it pushes it one further.
+    fn survivor(&self, rank: u64) -> u32 {
+        self.absent.iter().fold(rank, |row, absent| row + u64::from(u64::from(absent) <= row)) as u32
     }
 }
 

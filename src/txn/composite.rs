@@ -3,7 +3,9 @@
 //! One step is one statement of the user; steps are for history, actions apply in order as one manifest change.
 
 use super::action::Action;
-use super::refs::{FieldRef, Minted, Ref, Token};
+use super::refs::{Minted, Ref, Token};
+use crate::table::row_address::FragmentId;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A transaction's identity: found again in the version that holds it.
@@ -99,6 +101,11 @@ impl Transaction {
         Token(self.actions().filter_map(binds).filter_map(of).map(|token| token.0 + 1).max().unwrap_or(0))
     }
 
+    /// The reserved fragment ids that it takes: its own fragments, though they have ids.
+    pub fn claimed_fragments(&self) -> BTreeSet<FragmentId> {
+        self.actions().filter_map(Action::added_fragment).filter_map(|add| add.id.committed()).collect()
+    }
+
     /// What its statements say, one after another.
     pub fn describe(&self) -> String {
         self.steps.iter().map(|step| step.statement.as_str()).collect::<Vec<_>>().join("; ")
@@ -112,13 +119,17 @@ enum Binds {
     Base(Token),
 }
 
-fn binds(action: &Action) -> Option<Binds> {
-    let local = |id: FieldRef| match id {
+/// The token of something that is to come.
+fn local<Id>(id: Ref<Id>) -> Option<Token> {
+    match id {
         Ref::Local(token) => Some(token),
         Ref::Committed(_) => None,
-    };
+    }
+}
+
+fn binds(action: &Action) -> Option<Binds> {
     match action {
-        Action::AddFragment(add) => Some(Binds::Fragment(add.token)),
+        Action::AddFragment(add) => local(add.id).map(Binds::Fragment),
         Action::AddField(add) => local(add.id).map(Binds::Field),
         Action::AddBase(add) => Some(Binds::Base(add.token)),
         Action::AddDataFile(_)

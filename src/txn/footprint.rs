@@ -27,6 +27,8 @@ use std::sync::Arc;
 /// A place that transactions can collide on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Coordinate {
+    /// That a fragment of this id exists.
+    FragmentExistence(FragmentId),
     /// The values of a field in a fragment.
     FieldData(FragmentId, FieldId),
     /// That a field exists.
@@ -57,6 +59,7 @@ pub enum Facet {
 impl fmt::Display for Coordinate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Coordinate::FragmentExistence(id) => write!(f, "the fragment id {id}"),
             Coordinate::FieldData(fragment, field) => write!(f, "the values of field {field} in fragment {fragment}"),
             Coordinate::FieldDefinition(field) => write!(f, "the definition of field {field}"),
             Coordinate::FieldFacet(field, Facet::Name) => write!(f, "the name of field {field}"),
@@ -167,6 +170,11 @@ impl Footprint {
         self.everything = true;
     }
 
+    /// Says that it inserts rows.
+    pub fn inserts_rows(&mut self) {
+        self.inserts = true;
+    }
+
     /// Asserts that nobody else inserts these keys.
     pub fn assert_keys(&mut self, keys: KeyAssertion) {
         self.keys.push(keys);
@@ -186,13 +194,32 @@ impl Footprint {
                 Action::ResetTable(action) => action.footprint(&mut footprint),
                 Action::AddBase(action) => action.footprint(&mut footprint),
                 Action::AssertUniqueKeys(action) => action.footprint(&mut footprint),
-                Action::AddFragment(action) => footprint.inserts |= action.data_change,
+                Action::AddFragment(action) => action.footprint(&mut footprint),
+                Action::RemoveFragment(action) => action.footprint(&mut footprint),
                 Action::ReserveFragmentIds(_) => {}
                 // Rows are compared by following them, not by coordinates.
-                Action::RemoveFragment(_) | Action::SetDeletionFile(_) | Action::ChangeOfAddress(_) => {}
+                Action::SetDeletionFile(_) | Action::ChangeOfAddress(_) => {}
             }
         }
+        // What a transaction adds under a reserved id is its own, as what it mints.
+        let own = transaction.claimed_fragments();
+        footprint.claims.retain(|at, _| !matches!(at, Coordinate::FieldData(fragment, _) if own.contains(fragment)));
         footprint
+    }
+
+    /// The claims in words, rows left out.
+    pub fn in_words(&self) -> Vec<String> {
+        let claim = |(coordinate, mode): (&Coordinate, &Mode)| match mode {
+            Mode::Requires => format!("requires {coordinate}"),
+            Mode::WritesPart => format!("writes a part of {coordinate}"),
+            Mode::Writes => format!("writes {coordinate}"),
+        };
+        let keys = |keys: &KeyAssertion| format!("asserts that {} keys are new", keys.hashes.len());
+        let everything = self.everything.then(|| "writes the whole table".to_owned());
+        let inserts = self.inserts.then(|| "inserts rows".to_owned());
+        let claims = self.claims.iter().map(claim);
+        let regions = self.regions.iter().map(|region| format!("writes {region}"));
+        everything.into_iter().chain(claims).chain(regions).chain(inserts).chain(self.keys.iter().map(keys)).collect()
     }
 
     /// The first place on which `self`, landing after `landed`, collides with it.

@@ -1,7 +1,9 @@
 //! Every ordered pair of kinds of actions, landed one after the other on one version, held against `pairs/verdicts.txt`.
 //!
+//! An action that has a second form with a footprint of its own (a fragment at a reserved id) has a line for each form.
 //! A line of that file is: the kind that lands second, the kind that landed first, and what becomes of the second where the
-//! first acted on the same place, on a neighbouring one, and elsewhere: `lands`, or the coordinate of the collision.
+//! first acted on the same place, on a neighbouring one, and elsewhere: `commutes`, `carry` and what is recomputed, or the
+//! coordinate of the conflict.
 //!
 //! Always holds: a new kind of action has a sample for each place, or this does not compile, and a line for each pair, or it
 //! fails; where both orders land, they make the same table, and every version passes the invariants.
@@ -10,6 +12,7 @@ use super::action::{
     Action, AddBase, AddDataFile, AddField, AlterField, AssertUniqueKeys, ConfigUpdate, DropField, ReserveFragmentIds, ResetTable,
     TombstoneFieldData,
 };
+use super::compare::Comparison;
 use super::composite::RowCounts;
 use super::refs::{FieldRef, FragmentRef, Ref, Token};
 use super::testbed::{Draft, Row, Testbed, data_file};
@@ -23,21 +26,24 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 macro_rules! kinds {
-    ($($kind:ident),* $(,)?) => {
+    ($($kind:ident),* ; $($form:ident of $of:ident),* $(,)?) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        enum Kind {
-            $($kind,)*
-            /// An `AddField` that brings a dropped field back under its id.
-            ClaimField,
-        }
+        enum Kind { $($kind,)* $($form),* }
 
-        const KINDS: &[Kind] = &[$(Kind::$kind,)* Kind::ClaimField];
+        const KINDS: &[Kind] = &[$(Kind::$kind,)* $(Kind::$form),*];
 
         impl Kind {
             fn of(action: &Action) -> Kind {
                 match action {
-                    Action::AddField(add) if add.id.committed().is_some() => Kind::ClaimField,
                     $(Action::$kind(_) => Kind::$kind),*
+                }
+            }
+
+            /// The kind that it is a form of.
+            fn base(self) -> Kind {
+                match self {
+                    $(Kind::$form => Kind::$of,)*
+                    kind => kind,
                 }
             }
         }
@@ -58,7 +64,9 @@ kinds!(
     ReserveFragmentIds,
     ResetTable,
     AddBase,
-    AssertUniqueKeys,
+    AssertUniqueKeys;
+    AddFragmentAtReservedId of AddFragment,
+    AddFieldAtOldId of AddField,
 );
 
 /// Where the first of a pair acts, seen from the second, which is always at `Same`.
@@ -92,7 +100,8 @@ impl Place {
     }
 }
 
-/// Three fragments; the first two have values of the columns x, y and z (fields 3 to 5). The fields 6 to 8 were dropped.
+/// Three fragments, of which the first two have values of the columns x, y and z (fields 3 to 5); the fragment ids 3 to 5 are
+/// reserved, and the fields 6 to 8 were dropped.
 fn table() -> Testbed {
     let mut bed = Testbed::new(invariants::check);
     let mut insert = bed.draft();
@@ -112,7 +121,8 @@ fn table() -> Testbed {
     };
     let settings = ["a", "b", "c"].map(|key| (key.to_owned(), Some("0".to_owned())));
     let config = Action::ConfigUpdate(ConfigUpdate { entries: settings.into(), replace: false });
-    columns.step("ALTER", "columns".into(), vec![add(0), add(1), config], RowCounts::default());
+    let reserve = Action::ReserveFragmentIds(ReserveFragmentIds { count: 3 });
+    columns.step("ALTER", "columns".into(), vec![add(0), add(1), config, reserve], RowCounts::default());
     let drop = |field| Action::DropField(DropField { field: Ref::Local(Token(field)) });
     columns.step("ALTER", "dropped".into(), vec![drop(3), drop(4), drop(5)], RowCounts::default());
     bed.land(columns).unwrap();
@@ -127,6 +137,11 @@ fn sample(kind: Kind, place: Place, draft: &mut Draft) {
     let tombstone = Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: vec![field], data_change: false });
     let actions = match kind {
         Kind::AddFragment => {
+            draft.insert(&[(place.pick(100, 101, 102), 0)]);
+            return;
+        }
+        Kind::AddFragmentAtReservedId => {
+            draft.reserved = vec![FragmentId(place.pick(3, 4, 5))];
             draft.insert(&[(place.pick(100, 101, 102), 0)]);
             return;
         }
@@ -150,7 +165,7 @@ fn sample(kind: Kind, place: Place, draft: &mut Draft) {
             draft.add_column(place.pick("n", "m", "o"));
             return;
         }
-        Kind::ClaimField => {
+        Kind::AddFieldAtOldId => {
             let (id, name) = place.pick((6, "n"), (7, "n"), (8, "o"));
             let (id, parent, field_type) = (Ref::Committed(FieldId(id)), None, FieldType::Leaf(DataType::Int64));
             vec![Action::AddField(AddField { id, parent, name: name.into(), field_type, nullable: true, metadata: BTreeMap::new() })]
@@ -207,17 +222,23 @@ fn state(bed: &Testbed) -> State {
     }
 }
 
-/// What becomes of `second` after `first`, and the table if it lands.
-fn land(second: (Kind, Place), first: (Kind, Place)) -> Result<State, String> {
+/// What becomes of `second` after `first` in words, and the table if it lands.
+fn land(second: (Kind, Place), first: (Kind, Place)) -> (String, Option<State>) {
     let mut bed = table();
     let (mut before, mut after) = (bed.draft(), bed.draft());
     sample(first.0, first.1, &mut before);
     sample(second.0, second.1, &mut after);
     for ((kind, _), draft) in [(first, &before), (second, &after)] {
-        assert!(draft.transaction.actions().any(|action| Kind::of(action) == kind), "a sample of {kind:?} without one");
+        assert!(draft.transaction.actions().any(|action| Kind::of(action) == kind.base()), "a sample of {kind:?} without one");
     }
-    bed.land(before).unwrap();
-    bed.land(after).map(|_| state(&bed)).map_err(|collision| collision.coordinate)
+    let first = bed.land(before).unwrap();
+    let (comparison, landed) = bed.land_compared(after, &first);
+    let verdict = match comparison {
+        Comparison::Commutes => "commutes".to_owned(),
+        Comparison::Carry(carry) => format!("carry ({carry})"),
+        Comparison::Conflict(conflict) => conflict.coordinate,
+    };
+    (verdict, landed.is_ok().then(|| state(&bed)))
 }
 
 #[test]
@@ -227,18 +248,20 @@ fn every_pair_comes_to_what_is_written() {
         for first in KINDS {
             write!(found, "{second:?} after {first:?}:").unwrap();
             for place in PLACES {
-                let landed = land((*second, Place::Same), (*first, place));
-                let swapped = land((*first, place), (*second, Place::Same));
-                if let (Ok(one), Ok(other)) = (&landed, &swapped) {
+                let (verdict, landed) = land((*second, Place::Same), (*first, place));
+                let (_, swapped) = land((*first, place), (*second, Place::Same));
+                if let (Some(one), Some(other)) = (&landed, &swapped) {
                     assert_eq!(one, other, "{second:?} and {first:?} at {place:?} make two tables in two orders");
                 }
-                write!(found, " {}{}", landed.map_or_else(|at| at, |_| "lands".into()), place.pick(";", ";", "\n")).unwrap();
+                write!(found, " {verdict}{}", place.pick(";", ";", "\n")).unwrap();
             }
         }
     }
     if found != VERDICTS {
-        let path = std::env::temp_dir().join("amend-verdicts.txt");
+        let differ = |(found, written): (&str, &str)| (found != written).then(|| format!("found:   {found}\nwritten: {written}"));
+        let lines: Vec<String> = found.lines().zip(VERDICTS.lines()).filter_map(differ).collect();
+        let path = std::env::temp_dir().join(format!("amend-verdicts-{}.txt", std::process::id()));
         std::fs::write(&path, &found).unwrap();
-        panic!("the verdicts differ from src/txn/pairs/verdicts.txt; see {}", path.display());
+        panic!("the verdicts differ from src/txn/pairs/verdicts.txt; all are in {}\n{}", path.display(), lines.join("\n"));
     }
 }

@@ -15,10 +15,12 @@
 //! Always holds: no step guesses. A row that both changed, where either gave it a new version, is a [`Collision`]; so
 //! is whatever does not add up.
 
+mod carry;
 mod finish;
 mod rows;
 mod settle;
 
+pub use carry::Carry;
 pub use finish::Rebased;
 pub use settle::{VectorsNeeded, settle, vectors_needed};
 
@@ -83,6 +85,8 @@ pub struct Rebase {
     sources: BTreeMap<FragmentRef, (usize, usize)>,
     /// The group of each fragment that we move rows to.
     targets: BTreeMap<FragmentRef, usize>,
+    /// Fragments that we add under reserved ids: ours, as those with tokens are.
+    claimed: BTreeSet<FragmentId>,
     /// Fragments that we remove without moving their rows.
     removals: BTreeSet<FragmentId>,
     /// Fragments of others whose columns we change.
@@ -93,6 +97,8 @@ pub struct Rebase {
     already_deleted: Vec<u64>,
     rows_carried: u64,
     merged: BTreeSet<FragmentId>,
+    /// Fragments that we remove or whose columns we change, and of which others deleted rows.
+    thinned: BTreeSet<FragmentId>,
     versions: u64,
 }
 
@@ -101,6 +107,7 @@ impl Rebase {
     pub fn new(ours: Transaction, maps: &[Arc<AddressMap>]) -> Result<Self, Collision> {
         let mut this = Rebase {
             footprint: Footprint::of(&ours),
+            claimed: ours.claimed_fragments(),
             already_deleted: vec![0; ours.steps.len()],
             claims: BTreeMap::new(),
             groups: Vec::new(),
@@ -111,6 +118,7 @@ impl Rebase {
             foreign: BTreeMap::new(),
             rows_carried: 0,
             merged: BTreeSet::new(),
+            thinned: BTreeSet::new(),
             versions: 0,
             ours,
         };
@@ -120,7 +128,7 @@ impl Rebase {
             for action in &actions.actions {
                 match action {
                     Action::SetDeletionFile(set) => {
-                        if let Ref::Committed(fragment) = set.fragment {
+                        if let Some(fragment) = this.of_others(set.fragment) {
                             if set.added.is_empty() {
                                 return Err(broken("a deletion vector without rows that it deletes"));
                             }
@@ -140,8 +148,8 @@ impl Rebase {
                     Action::RemoveFragment(remove) => {
                         removed.insert(remove.fragment);
                     }
-                    Action::AddDataFile(add) => this.columns.extend(add.fragment.committed()),
-                    Action::TombstoneFieldData(tombstone) => this.columns.extend(tombstone.fragment.committed()),
+                    Action::AddDataFile(add) => this.columns.extend(this.of_others(add.fragment)),
+                    Action::TombstoneFieldData(tombstone) => this.columns.extend(this.of_others(tombstone.fragment)),
                     Action::AddFragment(_)
                     | Action::AddField(_)
                     | Action::AlterField(_)
@@ -158,7 +166,7 @@ impl Rebase {
         if this.sources.len() != moves || this.sources.keys().any(|source| !removed.contains(source)) {
             return Err(broken("a fragment is moved twice, or moved and not removed"));
         }
-        this.removals = removed.iter().filter(|fragment| !this.sources.contains_key(fragment)).filter_map(|f| f.committed()).collect();
+        this.removals = removed.iter().filter(|f| !this.sources.contains_key(f)).filter_map(|f| this.of_others(*f)).collect();
         this.mark_built_upon();
         Ok(this)
     }
@@ -233,6 +241,8 @@ impl Rebase {
             .filter_map(Action::change_of_address)
             .flat_map(|change| change.sources.iter().filter_map(|s| landed.minted.fragment(*s)))
             .collect();
+        let added_by_them = landed.transaction.claimed_fragments();
+        let changed = |fragment: FragmentRef| fragment.committed().filter(|id| !added_by_them.contains(id));
         let id_of = |fragment: FragmentRef| landed.minted.fragment(fragment).ok_or_else(|| ("a fragment without an id".to_owned(), vec![]));
         let added = if maps.iter().any(Option::is_some) { added_rows(&landed.transaction) } else { BTreeMap::new() };
         let mut maps = maps.iter();
@@ -248,12 +258,12 @@ impl Rebase {
                 | Action::AddBase(_)
                 | Action::AssertUniqueKeys(_) => {}
                 Action::AddDataFile(add) => {
-                    if let Ref::Committed(fragment) = add.fragment {
+                    if let Some(fragment) = changed(add.fragment) {
                         self.column_changed(fragment)?;
                     }
                 }
                 Action::TombstoneFieldData(tombstone) => {
-                    if let Ref::Committed(fragment) = tombstone.fragment {
+                    if let Some(fragment) = changed(tombstone.fragment) {
                         self.column_changed(fragment)?;
                     }
                 }
@@ -302,6 +312,7 @@ impl Rebase {
         if (self.removals.contains(&id) || self.columns.contains(&id)) && !theirs.replaced.is_empty() {
             return Err(rows_of(id, &theirs.replaced));
         }
+        self.thin(id);
         self.deleted_before_our_move(id, theirs)
     }
 
@@ -313,11 +324,18 @@ impl Rebase {
             }
             count(&mut self.already_deleted, step, ours.added.len());
         }
+        self.thin(id);
         let Some((group, number)) = self.moves(id) else { return Ok(()) };
         let rows = self.groups.get(group).and_then(|group| group.map.sources().get(number)).map_or(0, |source| source.physical_rows);
         let mut all = RoaringBitmap::new();
         all.insert_range(0..rows);
         self.deleted_before_our_move(id, &DeletedRows::plain(all))
+    }
+
+    fn thin(&mut self, id: FragmentId) {
+        if self.removals.contains(&id) || self.columns.contains(&id) {
+            self.thinned.insert(id);
+        }
     }
 
     /// They deleted rows that we move, if we move the fragment.
@@ -373,6 +391,11 @@ impl Rebase {
         Ok(())
     }
 
+    /// The id of a fragment that we did not add.
+    fn of_others(&self, fragment: FragmentRef) -> Option<FragmentId> {
+        fragment.committed().filter(|id| !self.claimed.contains(id))
+    }
+
     /// The group of ours that moves a fragment of others, and the fragment's number in it.
     fn moves(&self, id: FragmentId) -> Option<(usize, usize)> {
         self.sources.get(&Ref::Committed(id)).copied().filter(|(group, _)| !self.is_dropped(*group))
@@ -400,23 +423,7 @@ impl Rebase {
 
 /// The fragments that a transaction adds, and how many rows each has.
 fn added_rows(transaction: &Transaction) -> BTreeMap<FragmentRef, u32> {
-    let added = transaction.actions().filter_map(|action| match action {
-        Action::AddFragment(add) => Some((Ref::Local(add.token), add.physical_rows)),
-        Action::AddDataFile(_)
-        | Action::RemoveFragment(_)
-        | Action::TombstoneFieldData(_)
-        | Action::SetDeletionFile(_)
-        | Action::ChangeOfAddress(_)
-        | Action::AddField(_)
-        | Action::AlterField(_)
-        | Action::DropField(_)
-        | Action::ConfigUpdate(_)
-        | Action::ReserveFragmentIds(_)
-        | Action::ResetTable(_)
-        | Action::AddBase(_)
-        | Action::AssertUniqueKeys(_) => None,
-    });
-    added.collect()
+    transaction.actions().filter_map(Action::added_fragment).map(|add| (add.id, add.physical_rows)).collect()
 }
 
 /// Whether a map is the one of this change of address: as many fragments, and targets of the sizes that were added.

@@ -8,9 +8,11 @@
 
 use super::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
 use super::address_map::{AddressMap, MapSource, wire};
+use super::compare::{Comparison, Maps, compare};
 use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
+use super::normalise::vanish;
 use super::rebase::{Collision, Rebase, Rebased, settle, vectors_needed};
-use super::refs::{FieldRef, FragmentRef, Ref, Token};
+use super::refs::{FragmentRef, Ref, Token};
 use crate::manifest::apply::apply;
 use crate::manifest::snapshot::Snapshot;
 use crate::table::deletion_vector::{DeletionFile, decode};
@@ -65,6 +67,8 @@ pub struct Draft {
     files: BTreeMap<String, Vec<Row>>,
     fragment_tokens: u32,
     field_tokens: u32,
+    /// Reserved ids that the next fragments take, the last one first.
+    pub reserved: Vec<FragmentId>,
 }
 
 /// A draft on its way to the newest version.
@@ -172,6 +176,7 @@ impl Testbed {
             files: BTreeMap::new(),
             fragment_tokens: 0,
             field_tokens: 0,
+            reserved: vec![],
         }
     }
 
@@ -206,6 +211,28 @@ impl Testbed {
         self.land_together(vec![candidate]).pop().expect("one result")
     }
 
+    /// Lands a draft, and compares it with the only transaction that landed since it read.
+    pub fn land_compared(&mut self, draft: Draft, first: &Landed) -> (Comparison, Result<Landed, Collision>) {
+        let maps: Vec<_> = maps_of(&first.committed).into_iter().map(Some).collect();
+        let comparison = compare(&draft.transaction, &first.committed, Maps { ours: &draft.maps, theirs: &maps });
+        let (newest, staged) = (self.newest().clone(), draft.transaction.clone());
+        let landed = self.land(draft);
+        match (&comparison, &landed) {
+            (Comparison::Conflict(conflict), Err(collision)) => {
+                assert_eq!((&conflict.coordinate, &conflict.rows), (&collision.coordinate, &collision.rows));
+                assert_eq!((conflict.ours.id, conflict.theirs.id), (staged.id, first.committed.transaction.id));
+            }
+            (Comparison::Commutes, Ok(_)) => {
+                let (after, _) = apply(&newest, &staged, newest.version + 1).expect("what commutes applies as it was staged");
+                assert!(after.fragments.iter().eq(self.newest().fragments.iter()), "{staged:#?} commutes, and lands otherwise");
+                assert_eq!(after.schema, self.newest().schema);
+            }
+            (Comparison::Carry(_), Ok(_)) => {}
+            other => panic!("compared and landed: {other:?}"),
+        }
+        (comparison, landed)
+    }
+
     /// Lands candidates as one version, one after another; those that collide are left out.
     pub fn land_together(&mut self, candidates: Vec<Candidate>) -> Vec<Result<Landed, Collision>> {
         let version = self.newest().version + 1;
@@ -225,9 +252,10 @@ impl Testbed {
                     panic!("{reason}: {transaction:#?}");
                 }
                 snapshot = after;
-                for (token, id) in &minted.fragments {
-                    let rows = candidate.draft.files[&path(&candidate.draft.transaction, *token)].clone();
-                    assert!(self.fragment_rows.insert(*id, rows).is_none(), "fragment id {id} is used again");
+                for add in transaction.actions().filter_map(Action::added_fragment) {
+                    let id = minted.fragment(add.id).expect("an id");
+                    let rows = candidate.draft.files[&path(&candidate.draft.transaction, add.id)].clone();
+                    assert!(self.fragment_rows.insert(id, rows).is_none(), "fragment id {id} is used again");
                 }
                 self.files.append(&mut candidate.draft.files);
                 let facts = CommitFacts {
@@ -262,17 +290,19 @@ impl Testbed {
 
 fn over(rebase: &mut Rebase, version: u64, landed: &CommittedTransaction) -> Result<(), Collision> {
     let needed = rebase.maps_needed(landed);
-    let changes =
-        landed.transaction.actions().filter_map(|action| if let Action::ChangeOfAddress(change) = action { Some(change) } else { None });
-    let maps: Vec<Option<Arc<AddressMap>>> = changes
-        .zip(&needed)
-        .map(|(change, needed)| match &change.map {
-            MapLocation::Inline(bytes) => needed.then(|| Arc::new(wire::decode(bytes).expect("a map"))),
-            MapLocation::Object { path, .. } => panic!("map in {path}"),
-        })
-        .collect();
+    let maps: Vec<Option<Arc<AddressMap>>> = maps_of(landed).into_iter().zip(&needed).map(|(map, needed)| needed.then_some(map)).collect();
     assert_eq!(maps.len(), needed.len(), "one answer for each change of address");
     rebase.over(version, landed, &maps)
+}
+
+/// The maps of a transaction's changes of address.
+fn maps_of(landed: &CommittedTransaction) -> Vec<Arc<AddressMap>> {
+    let changes = landed.transaction.actions().filter_map(Action::change_of_address);
+    let map = |change: &ChangeOfAddress| match &change.map {
+        MapLocation::Inline(bytes) => Arc::new(wire::decode(bytes).expect("a map")),
+        MapLocation::Object { path, .. } => panic!("map in {path}"),
+    };
+    changes.map(map).collect()
 }
 
 fn settled(rebase: &Rebase, newest: &Snapshot) -> Result<(Rebased, Transaction), Collision> {
@@ -285,8 +315,12 @@ fn settled(rebase: &Rebase, newest: &Snapshot) -> Result<(Rebased, Transaction),
     Ok((rebased, transaction))
 }
 
-fn path(transaction: &Transaction, token: Token) -> String {
-    format!("data/{}-{}.parquet", transaction.id.0, token.0)
+fn path(transaction: &Transaction, fragment: FragmentRef) -> String {
+    let own = match fragment {
+        Ref::Local(token) => token.0.to_string(),
+        Ref::Committed(id) => format!("at-{id}"),
+    };
+    format!("data/{}-{own}.parquet", transaction.id.0)
 }
 
 /// The live rows of fragments, sorted.
@@ -309,6 +343,14 @@ impl Draft {
         self.transaction.steps.push(Step { operation: operation.into(), statement, actions, counts });
     }
 
+    /// Without the fragments that came and went in it.
+    pub fn normalised_if(mut self, really: bool) -> Draft {
+        if really {
+            (self.transaction, self.maps) = vanish(self.transaction, self.maps);
+        }
+        self
+    }
+
     /// The next token for a field.
     pub fn field_token(&mut self) -> Token {
         self.field_tokens += 1;
@@ -317,12 +359,16 @@ impl Draft {
 
     /// Actions that add a fragment of these rows, which the draft sees from now on.
     pub fn add_rows(&mut self, rows: &[Row], data_change: bool, actions: &mut Vec<Action>) -> FragmentRef {
-        let token = Token(self.fragment_tokens);
-        self.fragment_tokens += 1;
-        let fragment = Ref::Local(token);
-        let path = path(&self.transaction, token);
+        let fragment = match self.reserved.pop() {
+            Some(id) => Ref::Committed(id),
+            None => {
+                self.fragment_tokens += 1;
+                Ref::Local(Token(self.fragment_tokens - 1))
+            }
+        };
+        let path = path(&self.transaction, fragment);
         let fields = vec![Some(Ref::Committed(KEY)), Some(Ref::Committed(VALUE))];
-        actions.push(Action::AddFragment(AddFragment { token, physical_rows: rows.len() as u32, data_change }));
+        actions.push(Action::AddFragment(AddFragment { id: fragment, physical_rows: rows.len() as u32, data_change }));
         let file = data_file(&path, rows.len() as u32, 2);
         actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }));
         self.files.insert(path, rows.to_vec());
@@ -397,6 +443,11 @@ impl Draft {
 
     /// OPTIMIZE of groups of fragments; `cuts` says after how many rows of a group a new target begins.
     pub fn optimize(&mut self, groups: &[(Vec<FragmentRef>, Vec<usize>)], removals_first: bool) {
+        self.rewrite(groups, removals_first, None);
+    }
+
+    /// OPTIMIZE that gives the rows of each group an order of which `shuffle` is the seed, if it is given.
+    pub fn rewrite(&mut self, groups: &[(Vec<FragmentRef>, Vec<usize>)], removals_first: bool, shuffle: Option<u8>) {
         let mut actions = Vec::new();
         let mut counts = RowCounts::default();
         let mut statement = String::from("OPTIMIZE");
@@ -407,7 +458,20 @@ impl Draft {
                     self.seen.remove(self.seen.iter().position(|seen| seen.fragment == *source).expect("a fragment that is seen"))
                 })
                 .collect();
-            let rows: Vec<Row> = taken.iter().flat_map(|seen| seen.live().map(|(_, row)| row).collect::<Vec<_>>()).collect();
+            let mut survivors: Vec<(usize, Row)> = Vec::new();
+            for (number, seen) in taken.iter().enumerate() {
+                survivors.extend(seen.live().map(|(_, row)| (number, row)));
+            }
+            // A row's place before and after.
+            let mut order: Vec<usize> = (0..survivors.len()).collect();
+            if let Some(seed) = shuffle {
+                order.sort_by_key(|at| (survivors[*at].1.0.wrapping_mul(2_654_435_761) >> (seed % 29), *at));
+            }
+            let rows: Vec<Row> = order.iter().map(|at| survivors[*at].1).collect();
+            let mut positions: Vec<Vec<u32>> = vec![vec![]; taken.len()];
+            for (at, (number, _)) in survivors.iter().enumerate() {
+                positions[*number].push(order.iter().position(|from| *from == at).expect("every row is somewhere") as u32);
+            }
             let sizes = taken.iter().map(|seen| MapSource { physical_rows: seen.rows.len() as u32, absent: seen.dead.clone() });
             let removals =
                 sources.iter().map(|fragment| Action::RemoveFragment(RemoveFragment { fragment: *fragment, data_change: false }));
@@ -425,9 +489,13 @@ impl Draft {
             }
             counts.moved += rows.len() as u64;
             statement += &format!(" {sources:?} to {targets:?} of {target_rows:?}");
-            let map = AddressMap::in_order(sizes.collect(), target_rows).expect("a map that adds up");
+            let map = match shuffle {
+                Some(_) => AddressMap::permuted(sizes.collect(), target_rows, &positions),
+                None => AddressMap::in_order(sizes.collect(), target_rows),
+            };
+            let map = map.expect("a map that adds up");
             let location = MapLocation::Inline(wire::encode(&map));
-            actions.push(Action::ChangeOfAddress(ChangeOfAddress { sources: sources.clone(), targets, map: location }));
+            actions.push(Action::ChangeOfAddress(ChangeOfAddress { sources: sources.clone(), targets, map: location, order: None }));
             actions.append(&mut after);
             self.maps.push(Arc::new(map));
         }

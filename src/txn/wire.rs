@@ -187,7 +187,7 @@ fn fragment_id(id: u32) -> Result<FragmentId, DecodeError> {
     if id > FragmentId::MAX { Err(DecodeError::damaged(format!("fragment id {id}"))) } else { Ok(id) }
 }
 
-pub(super) fn field_id(id: i32) -> Result<FieldId, DecodeError> {
+fn field_id(id: i32) -> Result<FieldId, DecodeError> {
     if id < 1 { Err(DecodeError::damaged(format!("field id {id}"))) } else { Ok(FieldId(id)) }
 }
 
@@ -224,7 +224,10 @@ fn check(committed: &CommittedTransaction) -> Result<(), String> {
     let mut bases = Tokens { kind: "base", bound: BTreeSet::new() };
     for action in transaction.actions() {
         match action {
-            Action::AddFragment(action) => fragments.bind(action.token)?,
+            Action::AddFragment(action) => match action.id {
+                Ref::Local(token) => fragments.bind(token)?,
+                Ref::Committed(_) => {}
+            },
             Action::AddDataFile(action) => {
                 fragments.used(action.fragment)?;
                 action.fields.iter().flatten().try_for_each(|field| fields.used(*field))?;

@@ -8,7 +8,8 @@
 
 use crate::support::{Row, assert_nothing_left_behind, change, rows, run, session_of};
 use amend::commit::publish;
-use amend::plan::optimize;
+use amend::plan::layout::{Order, OrderKey};
+use amend::plan::optimize::{self, Wanted};
 use amend::stage::scope::SessionScope;
 use amend::{Lake, Session};
 use datafusion::execution::context::{SessionConfig, SessionContext};
@@ -234,6 +235,31 @@ async fn two_compactions_of_the_same_fragments_do_not_both_land() {
     assert_nothing_left_behind(&lake, "t", "a compaction that was given up").await;
 }
 
+#[tokio::test]
+async fn a_compaction_of_which_others_were_first_everywhere_plans_again() {
+    let by_v = Order::By(vec![OrderKey { column: "v".into(), descending: true, nulls_first: true }]);
+    for order in [None, Some(by_v), Some(Order::Z(vec!["v".into(), "k".into()]))] {
+        let lake = Lake::memory();
+        let session = table(&lake, 3, 3).await;
+        let context = SessionContext::new();
+        amend::install(&context, &lake).unwrap();
+        let log = lake.table("t").await.unwrap();
+        // It ends with the plan; what it read is overtaken before it runs.
+        let wanted = Wanted { full: true, order, ..Wanted::default() };
+        let base = log.newest().await.unwrap();
+        let plan = optimize::plan(&context.state(), &log, base, &wanted, "OPTIMIZE t FULL".into()).await.unwrap();
+        change(&session, "OPTIMIZE t FULL").await;
+        change(&session, "DELETE FROM t WHERE k = 4").await;
+        collect(plan, context.task_ctx()).await.unwrap();
+        let newest = log.newest().await.unwrap();
+        let (landed, version) = (&newest.transactions[0], newest.snapshot.version);
+        assert_eq!((landed.transaction.read_version, landed.facts.reran, landed.facts.groups_dropped), (version - 1, 1, 0));
+        assert_eq!(landed.transaction.steps[0].counts.moved, 8);
+        assert_eq!(rows(&session, "SELECT k, v FROM t").await, (0..9).filter(|k| *k != 4).map(|k| (k, k * 10)).collect::<Vec<_>>());
+        assert_nothing_left_behind(&lake, "t", "a compaction that was planned again").await;
+    }
+}
+
 /// A compaction that is staged by a context of its own, as a background service would.
 async fn compaction_staged_elsewhere(lake: &Lake) -> amend::stage::scope::StagedStatement {
     let scope = Arc::new(SessionScope::default());
@@ -242,7 +268,8 @@ async fn compaction_staged_elsewhere(lake: &Lake) -> amend::stage::scope::Staged
     let log = lake.table("t").await.unwrap();
     let base = log.newest().await.unwrap();
     scope.begin_statement("OPTIMIZE t FULL", true);
-    let plan = optimize::plan(&context.state(), &log, base, true, "OPTIMIZE t FULL".into()).await.unwrap();
+    let plan =
+        optimize::plan(&context.state(), &log, base, &Wanted { full: true, ..Wanted::default() }, "OPTIMIZE t FULL".into()).await.unwrap();
     collect(plan, context.task_ctx()).await.unwrap();
     scope.take_staged().unwrap()
 }

@@ -194,7 +194,7 @@ fn update() -> CommittedTransaction {
         operation: "UPDATE".into(),
         statement: "UPDATE t SET price = 1 WHERE id IN (0, 99)".into(),
         actions: vec![
-            Action::AddFragment(AddFragment { token: Token(0), physical_rows: 100, data_change: true }),
+            Action::AddFragment(AddFragment { id: Ref::Local(Token(0)), physical_rows: 100, data_change: true }),
             Action::AddDataFile(AddDataFile { fragment: Ref::Local(Token(0)), file: file_without_fields, fields, data_change: true }),
             delete(old, &[0, 99], &[0], &[0]),
             delete(Ref::Committed(FragmentId(2)), &[1, 2, 3], &[2, 3], &[3]),
@@ -216,13 +216,14 @@ fn update() -> CommittedTransaction {
 fn rewrite() -> CommittedTransaction {
     let moved = |map| {
         let (sources, targets) = (vec![Ref::Committed(FragmentId(2)), Ref::Committed(FragmentId(3))], vec![Ref::Local(Token(4))]);
-        Action::ChangeOfAddress(ChangeOfAddress { sources, targets, map })
+        Action::ChangeOfAddress(ChangeOfAddress { sources, targets, map, order: None })
     };
     let step = Step {
         operation: "OPTIMIZE".into(),
         statement: "OPTIMIZE t".into(),
         actions: vec![
-            Action::AddFragment(AddFragment { token: Token(4), physical_rows: 100, data_change: false }),
+            Action::AddFragment(AddFragment { id: Ref::Local(Token(4)), physical_rows: 100, data_change: false }),
+            Action::AddFragment(AddFragment { id: Ref::Committed(FragmentId(7)), physical_rows: 1, data_change: true }),
             moved(MapLocation::Inline(b"not a real map".as_slice().into())),
             moved(MapLocation::Object { path: "_moves/0190a1e0.moves".into(), size_bytes: 12_345, crc32c: 77 }),
             Action::RemoveFragment(RemoveFragment { fragment: Ref::Committed(FragmentId(2)), data_change: false }),

@@ -33,7 +33,7 @@ fn own_field(token: u32) -> FieldRef {
 }
 
 fn add_fragment(token: u32, physical_rows: u32) -> Action {
-    Action::AddFragment(AddFragment { token: Token(token), physical_rows, data_change: true })
+    Action::AddFragment(AddFragment { id: own(token), physical_rows, data_change: true })
 }
 
 fn add_file(fragment: FragmentRef, row_groups: &[u32], fields: &[FieldRef]) -> Action {
@@ -66,7 +66,7 @@ fn delete(fragment: FragmentRef, vector: &[u32], added: &[u32], replaced: &[u32]
 
 fn moved(sources: &[FragmentRef], targets: &[FragmentRef]) -> Action {
     let map = MapLocation::Inline(Bytes::new());
-    Action::ChangeOfAddress(ChangeOfAddress { sources: sources.to_vec(), targets: targets.to_vec(), map })
+    Action::ChangeOfAddress(ChangeOfAddress { sources: sources.to_vec(), targets: targets.to_vec(), map, order: None })
 }
 
 fn transaction(actions: Vec<Action>) -> Transaction {
@@ -392,6 +392,26 @@ fn reserved_fragment_ids_are_passed_over() {
     assert_eq!((ids(&after), after.counters.fragment), (vec![0, 1, 2, 8], FragmentId(9)));
     assert!(refusal(vec![reserve(u32::MAX - 2)]).contains("no fragment ids"));
     assert!(refusal(vec![reserve(u32::MAX)]).contains("no fragment ids"));
+}
+
+fn add_at(id: u32, physical_rows: u32) -> Action {
+    Action::AddFragment(AddFragment { id: old(id), physical_rows, data_change: true })
+}
+
+#[test]
+fn a_fragment_takes_an_id_that_was_reserved() {
+    let (reserved, _) = after(vec![Action::ReserveFragmentIds(ReserveFragmentIds { count: 3 })]);
+    let actions = vec![add_at(3, 2), add_file(old(3), &[2], &[field(1)]), delete(old(3), &[1], &[1], &[]), add_fragment(0, 1)];
+    let (taken, minted) = apply(&reserved, &transaction(actions.clone()), 3).unwrap();
+    assert_eq!((ids(&taken), taken.live_rows(), taken.counters.fragment), (vec![0, 1, 3, 5], 7, FragmentId(6)));
+    assert_eq!(minted.fragments, BTreeMap::from([(Token(0), FragmentId(5))]), "an id that was reserved is not minted");
+    let refused = |on: &Snapshot, actions| apply(on, &transaction(actions), 4).unwrap_err().to_string();
+    assert_eq!(refused(&taken, actions), "there is a fragment 3 already");
+    assert_eq!(refused(&reserved, vec![add_at(2, 1), add_at(2, 1)]), "there is a fragment 2 already");
+    assert_eq!(refused(&reserved, vec![add_at(5, 1)]), "fragment id 5 is not reserved");
+    assert_eq!(refusal(vec![add_at(1, 1)]), "there is a fragment 1 already");
+    let (late, _) = apply(&taken, &transaction(vec![add_at(4, 1), add_file(old(4), &[1], &[])]), 5).unwrap();
+    assert_eq!((ids(&late), late.counters), (vec![0, 1, 3, 4, 5], taken.counters), "the rest stays reserved");
 }
 
 #[test]

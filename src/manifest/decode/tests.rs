@@ -66,7 +66,11 @@ fn decode(manifest: &wire::Manifest) -> Result<DecodedManifest, DecodeError> {
 }
 
 fn minted(fragment: u32) -> wire::CommittedTransaction {
-    let add = wire::AddFragment { token: 0, physical_rows: 1, data_change: true };
+    let add = wire::AddFragment {
+        id: Some(wire::FragmentRef { id: Some(wire::fragment_ref::Id::Local(0)) }),
+        physical_rows: 1,
+        data_change: true,
+    };
     let action = wire::Action { kind: Some(wire::ActionKind::AddFragment(add)) };
     let step = wire::Step { actions: vec![action], counts: Some(Default::default()), ..Default::default() };
     let mut committed = transaction(1);

@@ -161,8 +161,11 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
     };
     match kind {
         0 => {
-            minted.fragments.insert(Token(fragments), FragmentId(1000 + fragments));
-            Action::AddFragment(AddFragment { token: Token(fragments), physical_rows: number, data_change: flag })
+            let id = if number.is_multiple_of(5) { Ref::Committed(FragmentId(number >> 1)) } else { Ref::Local(Token(fragments)) };
+            if let Ref::Local(token) = id {
+                minted.fragments.insert(token, FragmentId(1000 + fragments));
+            }
+            Action::AddFragment(AddFragment { id, physical_rows: number, data_change: flag })
         }
         1 => {
             let fields = file.columns.iter().zip(number..).map(|(_, number)| (number % 5 != 0).then(|| pick_field(number))).collect();
@@ -230,7 +233,12 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
             };
             let refs = |part: &[u32]| part.iter().map(|number| pick(*number)).collect();
             let (sources, targets) = rows.split_at(rows.len() / 3);
-            Action::ChangeOfAddress(ChangeOfAddress { sources: refs(sources), targets: refs(targets), map })
+            Action::ChangeOfAddress(ChangeOfAddress {
+                sources: refs(sources),
+                targets: refs(targets),
+                map,
+                order: flag.then(|| format!("ORDER BY {number}")),
+            })
         }
     }
 }

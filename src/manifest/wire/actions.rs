@@ -45,8 +45,8 @@ pub(crate) enum ActionKind {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AddFragment {
-    #[prost(uint32, tag = "1")]
-    pub token: u32,
+    #[prost(message, optional, tag = "1")]
+    pub id: Option<FragmentRef>,
     #[prost(uint32, tag = "2")]
     pub physical_rows: u32,
     #[prost(bool, tag = "3")]
@@ -67,8 +67,8 @@ pub(crate) struct AddDataFile {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AddField {
-    #[prost(uint32, tag = "1")]
-    pub token: u32,
+    #[prost(message, optional, tag = "1")]
+    pub id: Option<FieldRef>,
     #[prost(message, optional, tag = "2")]
     pub parent: Option<FieldRef>,
     #[prost(string, tag = "3")]
@@ -79,8 +79,6 @@ pub(crate) struct AddField {
     pub nullable: bool,
     #[prost(btree_map = "string, string", tag = "6")]
     pub metadata: BTreeMap<String, String>,
-    #[prost(int32, optional, tag = "7")]
-    pub claims: Option<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -198,6 +196,8 @@ pub(crate) struct ChangeOfAddress {
     pub targets: Vec<FragmentRef>,
     #[prost(message, optional, tag = "3")]
     pub map: Option<MapLocation>,
+    #[prost(string, optional, tag = "1000")]
+    pub order: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -8,12 +8,11 @@
 
 use crate::manifest::apply::{ApplyError, Applying};
 use crate::manifest::frame::DecodeError;
-use crate::manifest::record::{type_from_wire, type_to_wire};
+use crate::manifest::record::{required, type_from_wire, type_to_wire};
 use crate::manifest::wire;
 use crate::table::schema::{Field, FieldType};
 use crate::txn::footprint::{Coordinate, Footprint, Mode};
-use crate::txn::refs::{FieldRef, Ref, Token};
-use crate::txn::wire::field_id;
+use crate::txn::refs::{FieldRef, Ref};
 use std::collections::BTreeMap;
 
 /// A new field.
@@ -74,13 +73,8 @@ impl AddField {
 
 impl From<&AddField> for wire::AddField {
     fn from(action: &AddField) -> Self {
-        let (token, claims) = match action.id {
-            Ref::Local(token) => (token.0, None),
-            Ref::Committed(id) => (0, Some(id.0)),
-        };
         wire::AddField {
-            token,
-            claims,
+            id: Some(action.id.into()),
             parent: action.parent.map(Into::into),
             name: action.name.clone(),
             r#type: type_to_wire(&action.field_type),
@@ -94,13 +88,8 @@ impl TryFrom<wire::AddField> for AddField {
     type Error = DecodeError;
 
     fn try_from(action: wire::AddField) -> Result<Self, DecodeError> {
-        let id = match (action.token, action.claims) {
-            (token, None) => Ref::Local(Token(token)),
-            (0, Some(id)) => Ref::Committed(field_id(id)?),
-            (_, Some(_)) => return Err(DecodeError::damaged("AddField has a token and claims an id")),
-        };
         Ok(AddField {
-            id,
+            id: required(action.id, "the id of AddField")?.try_into()?,
             parent: action.parent.map(FieldRef::try_from).transpose()?,
             field_type: type_from_wire(&action.r#type)?,
             name: action.name,

@@ -1,18 +1,23 @@
 //! `AddFragment`: a new set of rows. Its columns follow as `AddDataFile`s.
 //!
-//! Applied: mints the next fragment id for its token.
+//! Applied: a token gets the next fragment id. An id is claimed: it was reserved before (`ReserveFragmentIds`), so it lies
+//! below the counter, and nothing has it. A claimed id moves with no version; later actions name it as it is, and two
+//! transactions that claim one id collide.
 
 use crate::manifest::apply::{ApplyError, Applying};
+use crate::manifest::frame::DecodeError;
+use crate::manifest::record::required;
 use crate::manifest::wire;
 use crate::table::fragment::Fragment;
-use crate::txn::refs::Token;
+use crate::txn::footprint::{Coordinate, Footprint, Mode};
+use crate::txn::refs::{FragmentRef, Ref};
 use std::sync::Arc;
 
 /// A new set of rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AddFragment {
-    /// The name of the fragment within the transaction.
-    pub token: Token,
+    /// A token for the fragment, or the reserved id that it takes.
+    pub id: FragmentRef,
     /// How many rows it has.
     pub physical_rows: u32,
     /// `false` when its rows were in the table before (a rewrite).
@@ -22,7 +27,10 @@ pub struct AddFragment {
 impl AddFragment {
     /// Applies the action.
     pub(crate) fn apply(&self, to: &mut Applying) -> Result<(), ApplyError> {
-        let id = to.mint_fragment(self.token)?;
+        let id = match self.id {
+            Ref::Local(token) => to.mint_fragment(token)?,
+            Ref::Committed(id) => to.claim_fragment(id)?,
+        };
         let version = to.version();
         to.put(Arc::new(Fragment {
             id,
@@ -34,16 +42,32 @@ impl AddFragment {
         }));
         Ok(())
     }
+
+    /// What it writes.
+    pub(crate) fn footprint(&self, into: &mut Footprint) {
+        if let Some(id) = self.id.committed() {
+            into.claim(Coordinate::FragmentExistence(id), Mode::Writes);
+        }
+        if self.data_change {
+            into.inserts_rows();
+        }
+    }
 }
 
 impl From<&AddFragment> for wire::AddFragment {
     fn from(action: &AddFragment) -> Self {
-        wire::AddFragment { token: action.token.0, physical_rows: action.physical_rows, data_change: action.data_change }
+        wire::AddFragment { id: Some(action.id.into()), physical_rows: action.physical_rows, data_change: action.data_change }
     }
 }
 
-impl From<wire::AddFragment> for AddFragment {
-    fn from(action: wire::AddFragment) -> Self {
-        AddFragment { token: Token(action.token), physical_rows: action.physical_rows, data_change: action.data_change }
+impl TryFrom<wire::AddFragment> for AddFragment {
+    type Error = DecodeError;
+
+    fn try_from(action: wire::AddFragment) -> Result<Self, DecodeError> {
+        Ok(AddFragment {
+            id: required(action.id, "the id of AddFragment")?.try_into()?,
+            physical_rows: action.physical_rows,
+            data_change: action.data_change,
+        })
     }
 }

@@ -22,6 +22,9 @@ pub struct ChangeOfAddress {
     pub targets: Vec<FragmentRef>,
     /// Where the map itself is.
     pub map: MapLocation,
+    /// The order that the rewrite gave the rows, in words that name fields by id; `None` if they kept the one they had.
+    /// Informative: it spares the next rewrite the same work.
+    pub order: Option<String>,
 }
 
 /// Where an encoded [`AddressMap`](crate::txn::address_map::AddressMap) is kept.
@@ -63,6 +66,7 @@ impl From<&ChangeOfAddress> for wire::ChangeOfAddress {
             sources: action.sources.iter().map(|fragment| (*fragment).into()).collect(),
             targets: action.targets.iter().map(|fragment| (*fragment).into()).collect(),
             map: Some(wire::MapLocation { place: Some(place) }),
+            order: action.order.clone(),
         }
     }
 }
@@ -84,6 +88,7 @@ impl TryFrom<wire::ChangeOfAddress> for ChangeOfAddress {
             sources: action.sources.into_iter().map(FragmentRef::try_from).collect::<Result<_, _>>()?,
             targets: action.targets.into_iter().map(FragmentRef::try_from).collect::<Result<_, _>>()?,
             map,
+            order: action.order,
         })
     }
 }

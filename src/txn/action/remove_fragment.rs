@@ -5,6 +5,7 @@ use crate::manifest::apply::{ApplyError, Applying};
 use crate::manifest::frame::DecodeError;
 use crate::manifest::record::required;
 use crate::manifest::wire;
+use crate::txn::footprint::{Coordinate, Footprint, Mode};
 use crate::txn::refs::FragmentRef;
 
 /// A fragment goes.
@@ -22,6 +23,13 @@ impl RemoveFragment {
         let id = to.fragment(self.fragment)?.id;
         to.remove(id);
         Ok(())
+    }
+
+    /// What it writes: two removals of one fragment are compared by its rows, its id is nothing to claim meanwhile.
+    pub(crate) fn footprint(&self, into: &mut Footprint) {
+        if let Some(id) = self.fragment.committed() {
+            into.claim(Coordinate::FragmentExistence(id), Mode::WritesPart);
+        }
     }
 }
 

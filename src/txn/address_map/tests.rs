@@ -28,6 +28,70 @@ fn a_map_that_does_not_add_up_is_refused() {
     assert!(map.move_rows(1, &bitmap(&[0])).is_err());
 }
 
+#[test]
+fn permuted_rows_land_where_their_positions_say() {
+    let sources = vec![MapSource { physical_rows: 4, absent: bitmap(&[2]) }, MapSource { physical_rows: 3, absent: bitmap(&[0]) }];
+    let map = AddressMap::permuted(sources, vec![3, 2], &[vec![4, 0, 2], vec![3, 1]]).unwrap();
+    let first = map.move_rows(0, &bitmap(&[0, 1, 2, 3])).unwrap();
+    assert_eq!(first, MovedRows { targets: vec![(0, bitmap(&[0, 2])), (1, bitmap(&[1]))], absent: bitmap(&[2]) });
+    let second = map.move_rows(1, &bitmap(&[2])).unwrap();
+    assert_eq!(second, MovedRows { targets: vec![(0, bitmap(&[1]))], absent: bitmap(&[]) });
+    assert_eq!((map.origin(1, 1), map.origin(0, 1), map.keeps_order()), (Some((0, 0)), Some((1, 2)), false));
+}
+
+#[test]
+fn positions_that_are_no_permutation_are_refused() {
+    let refused = |positions: &[Vec<u32>]| {
+        let sources = vec![MapSource { physical_rows: 2, absent: bitmap(&[]) }, MapSource { physical_rows: 2, absent: bitmap(&[1]) }];
+        AddressMap::permuted(sources, vec![3], positions).unwrap_err().0
+    };
+    assert!(refused(&[vec![0, 1], vec![1]]).contains("position 1 is taken twice"));
+    assert!(refused(&[vec![0, 1], vec![3]]).contains("position 3 is taken twice or lies beyond"));
+    assert!(refused(&[vec![0, 1], vec![2, 3]]).contains("not as many positions"));
+    assert!(refused(&[vec![0, 1]]).contains("not as many positions"));
+}
+
+#[test]
+fn damaged_positions_are_refused_when_they_are_read_or_used() {
+    let sources = vec![MapSource { physical_rows: 2000, absent: bitmap(&[]) }];
+    let positions: Vec<u32> = (0..2000).rev().collect();
+    let map = AddressMap::permuted(sources, vec![2000], &[positions]).unwrap();
+    let bytes = wire::encode(&map);
+    assert_eq!(wire::decode(&bytes).unwrap(), map);
+    for cut in [1, 10, 1000] {
+        assert!(wire::decode(&bytes.slice(..bytes.len() - cut)).is_err());
+    }
+    // Flipped bits are for checksums to find, but no two rows get one address, and none lies beyond the targets.
+    let all: RoaringBitmap = (0..2000).collect();
+    let mut refused = 0;
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.to_vec();
+        damaged[at] ^= 4;
+        if let Ok(map) = wire::decode(&damaged.into()) {
+            match map.move_rows(0, &all) {
+                Err(_) => refused += 1,
+                Ok(moved) => assert_eq!(moved.absent.len() + moved.targets.iter().map(|(_, rows)| rows.len()).sum::<u64>(), 2000),
+            }
+        }
+    }
+    assert!(refused > 1000, "{refused}");
+}
+
+#[test]
+fn rows_that_stay_together_take_few_bytes() {
+    let bytes_per_row = |positions: Vec<u32>| {
+        let rows = positions.len() as u32;
+        let sources = vec![MapSource { physical_rows: rows, absent: bitmap(&[]) }];
+        wire::encode(&AddressMap::permuted(sources, vec![rows], &[positions]).unwrap()).len() as f64 / f64::from(rows)
+    };
+    let rows = 1 << 16;
+    // Thrown anywhere: as many bits as the rows have.
+    assert!(bytes_per_row((0..rows).map(|row| row * 40_503 % rows).collect()) < 2.02);
+    // Merged with as many others.
+    assert!(bytes_per_row((0..rows).map(|row| if row % 2 == 0 { row / 2 } else { rows / 2 + row / 2 }).collect()) < 2.02);
+    assert!(bytes_per_row((0..rows).map(|row| row ^ 3).collect()) < 1.3);
+}
+
 proptest! {
     /// The walk against a list of rows that are moved one by one.
     #[test]
@@ -75,6 +139,55 @@ proptest! {
             }
             prop_assert_eq!(moved.targets, expected.into_iter().collect::<Vec<_>>());
             prop_assert_eq!(moved.absent, rows & &source.absent);
+        }
+    }
+
+    /// Positions against a list of rows that are moved one by one to shuffled places.
+    #[test]
+    fn permuted_maps_equal_moving_rows_one_by_one(
+        sources in prop::collection::vec((1u32..3000, prop::collection::vec(any::<prop::sample::Index>(), 0..100)), 1..4),
+        shuffled in prop::collection::vec(any::<u32>(), 1..50),
+        cut in any::<prop::sample::Index>(),
+        asked in prop::collection::vec(any::<prop::sample::Index>(), 0..100),
+    ) {
+        let sources: Vec<MapSource> = sources
+            .into_iter()
+            .map(|(rows, dead)| MapSource { physical_rows: rows, absent: dead.iter().map(|i| i.index(rows as usize) as u32).collect() })
+            .collect();
+        let survivors: Vec<(usize, u32)> = sources
+            .iter()
+            .enumerate()
+            .flat_map(|(at, s)| (0..s.physical_rows).filter(|row| !s.absent.contains(*row)).map(move |row| (at, row)))
+            .collect();
+        // The order in which a sort would yield the survivors.
+        let mut order: Vec<usize> = (0..survivors.len()).collect();
+        order.sort_by_key(|at| (shuffled[at % shuffled.len()], *at));
+        let mut positions: Vec<Vec<u32>> = vec![vec![]; sources.len()];
+        let mut place = vec![0u32; survivors.len()];
+        for (position, at) in order.iter().enumerate() {
+            place[*at] = position as u32;
+        }
+        for (at, (source, _)) in survivors.iter().enumerate() {
+            positions[*source].push(place[at]);
+        }
+        let cut = cut.index(survivors.len() + 1) as u32;
+        let targets = vec![cut, survivors.len() as u32 - cut];
+        let map = AddressMap::permuted(sources.clone(), targets, &positions).unwrap();
+        prop_assert_eq!(&wire::decode(&wire::encode(&map)).unwrap(), &map);
+        let went: BTreeMap<(usize, u32), u32> = survivors.iter().copied().zip(place).collect();
+        for (source, from) in sources.iter().enumerate() {
+            let rows: RoaringBitmap = asked.iter().map(|i| i.index(from.physical_rows as usize) as u32).collect();
+            let moved = map.move_rows(source, &rows).unwrap();
+            let mut expected: BTreeMap<usize, RoaringBitmap> = BTreeMap::new();
+            for row in &rows {
+                if let Some(position) = went.get(&(source, row)).copied() {
+                    let (target, offset) = if position < cut { (0, position) } else { (1, position - cut) };
+                    expected.entry(target).or_default().insert(offset);
+                    prop_assert_eq!(map.origin(target, offset), Some((source, row)));
+                }
+            }
+            prop_assert_eq!(moved.targets, expected.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(moved.absent, rows & &from.absent);
         }
     }
 }

@@ -45,9 +45,9 @@ impl Rebase {
             let mut actions = Vec::with_capacity(theirs.actions.len());
             let mut counts = theirs.counts;
             for action in &theirs.actions {
-                let gone = |fragment: FragmentRef| fragment.committed().is_some_and(|id| !exists(id));
+                let gone = |fragment: FragmentRef| self.of_others(fragment).is_some_and(|id| !exists(id));
                 match action {
-                    Action::AddFragment(add) if self.is_dropped_target(Ref::Local(add.token)) => {}
+                    Action::AddFragment(add) if self.is_dropped_target(add.id) => {}
                     Action::AddDataFile(add) if self.is_dropped_target(add.fragment) || gone(add.fragment) => {}
                     Action::TombstoneFieldData(tombstone) if gone(tombstone.fragment) => {}
                     Action::RemoveFragment(remove) if self.is_dropped_source(remove.fragment) || gone(remove.fragment) => {}
@@ -74,7 +74,7 @@ impl Rebase {
                         rows_carried += carry(group, &mut pending).map_err(|e| broken(&e.0))?;
                         actions.push(action.clone());
                     }
-                    Action::SetDeletionFile(set) if set.fragment.committed().is_none() => {
+                    Action::SetDeletionFile(set) if self.of_others(set.fragment).is_none() => {
                         // What others deleted first is no longer ours.
                         let mut set = set.clone();
                         if let Some(foreign) = pending.get(&set.fragment) {
@@ -96,7 +96,7 @@ impl Rebase {
             counts.deleted = counts.deleted.saturating_sub(lost);
             steps.push(Step { operation: theirs.operation.clone(), statement: theirs.statement.clone(), actions, counts });
         }
-        let carried = pending.into_iter().filter(|(fragment, rows)| fragment.committed().is_none() && !rows.added.is_empty());
+        let carried = pending.into_iter().filter(|(fragment, rows)| self.of_others(*fragment).is_none() && !rows.added.is_empty());
         Ok(Rebased {
             transaction: Transaction { id: self.ours.id, read_version: self.ours.read_version, steps },
             carried: carried.map(|(fragment, rows)| (fragment, rows.added)).collect(),
@@ -152,7 +152,7 @@ impl Rebase {
                     | Action::AddBase(_)
                     | Action::AssertUniqueKeys(_) => continue,
                 };
-                let Some(theirs) = pending.get(&fragment).filter(|_| fragment.committed().is_none()) else { continue };
+                let Some(theirs) = pending.get(&fragment).filter(|_| self.of_others(fragment).is_none()) else { continue };
                 let collide = ours.map_or_else(|| theirs.replaced.clone(), |ours| ours.collision(theirs));
                 if !collide.is_empty() {
                     return Ok(Some(collide.iter().take(REPORTED_ROWS).filter_map(|row| self.origin(fragment, row)).collect()));
@@ -165,7 +165,7 @@ impl Rebase {
     /// Where a row lay before we moved it.
     fn origin(&self, mut fragment: FragmentRef, mut row: u32) -> Option<RowAddress> {
         for _ in &self.groups {
-            if fragment.committed().is_some() {
+            if self.of_others(fragment).is_some() {
                 break;
             }
             let group = self.target_group(fragment)?;
@@ -174,7 +174,7 @@ impl Rebase {
             (source, row) = group.map.origin(number, row)?;
             fragment = *group.sources.get(source)?;
         }
-        Some(RowAddress::new(fragment.committed()?, row))
+        Some(RowAddress::new(self.of_others(fragment)?, row))
     }
 
     fn target_group(&self, fragment: FragmentRef) -> Option<&Group> {

@@ -1,13 +1,14 @@
 //! Settling: the deletion vectors of a rebased transaction, written against the version it lands on.
 //!
-//! A vector is the fragment's present one, united with every claim of the transaction on it. Vectors are left inline;
-//! the commit layer moves the large ones to a file.
+//! A vector is the fragment's present one, united with every claim of the transaction on it; a fragment has one action that
+//! sets it. Vectors are left inline; the commit layer moves the large ones to a file.
 
 use super::finish::Rebased;
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::row_address::FragmentId;
 use crate::txn::action::{Action, SetDeletionFile};
 use crate::txn::composite::Transaction;
+use crate::txn::normalise::unite_vectors;
 use crate::txn::refs::{FragmentRef, Ref};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +18,9 @@ pub type VectorsNeeded = BTreeSet<FragmentId>;
 
 /// The fragments whose present vectors are needed.
 pub fn vectors_needed(rebased: &Rebased) -> VectorsNeeded {
+    let added = rebased.transaction.claimed_fragments();
     let deletions = rebased.transaction.actions().filter_map(Action::deletion).filter(|set| !set.added.is_empty());
-    deletions.filter_map(|set| set.fragment.committed()).collect()
+    deletions.filter_map(|set| set.fragment.committed()).filter(|id| !added.contains(id)).collect()
 }
 
 /// The transaction with its vectors. `present` holds the vectors that [`vectors_needed`] asked for; a fragment that is
@@ -40,7 +42,7 @@ pub fn settle(rebased: Rebased, present: BTreeMap<FragmentId, RoaringBitmap>) ->
                     }
                 }
                 Action::AddFragment(add) => {
-                    added.insert(Ref::Local(add.token));
+                    added.insert(add.id);
                 }
                 Action::AddDataFile(_)
                 | Action::RemoveFragment(_)
@@ -64,5 +66,6 @@ pub fn settle(rebased: Rebased, present: BTreeMap<FragmentId, RoaringBitmap>) ->
         });
         step.actions.extend(begin);
     }
+    unite_vectors(&mut transaction);
     transaction
 }

@@ -6,6 +6,7 @@ mod composites;
 mod deletes;
 mod maps;
 mod moves;
+mod reserved;
 mod retries;
 
 use super::Collision;

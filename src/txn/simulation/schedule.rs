@@ -22,8 +22,8 @@ pub(super) enum Statement {
     Update(Vec<u16>),
     /// Keys to delete, keys to update, new rows.
     Merge(Vec<u16>, Vec<u16>, u8),
-    /// Groups of fragments, and where their targets are cut.
-    Optimize { groups: Vec<(Vec<u16>, Vec<u8>)>, removals_first: bool },
+    /// Groups of fragments, and where their targets are cut; `shuffle` gives rows another order.
+    Optimize { groups: Vec<(Vec<u16>, Vec<u8>)>, removals_first: bool, shuffle: Option<u8> },
     /// A whole fragment.
     Remove(u16),
     /// One of a few names.
@@ -50,7 +50,8 @@ fn statement() -> impl Strategy<Value = Statement> {
         1 => any::<u16>().prop_map(Statement::DeleteFragment),
         5 => picks().prop_map(Statement::Update),
         2 => (picks(), picks(), 0u8..3).prop_map(|(deleted, updated, rows)| Statement::Merge(deleted, updated, rows)),
-        7 => (vec(group, 1..3), any::<bool>()).prop_map(|(groups, removals_first)| Statement::Optimize { groups, removals_first }),
+        7 => (vec(group, 1..3), any::<bool>(), any::<Option<u8>>())
+            .prop_map(|(groups, removals_first, shuffle)| Statement::Optimize { groups, removals_first, shuffle }),
         1 => any::<u16>().prop_map(Statement::Remove),
         1 => (0u8..3).prop_map(Statement::AddColumn),
     ]

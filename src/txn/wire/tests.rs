@@ -15,7 +15,11 @@ fn rows(rows: &[u32]) -> RoaringBitmap {
 }
 
 fn add_fragment(token: u32) -> Action {
-    Action::AddFragment(AddFragment { token: Token(token), physical_rows: 10, data_change: true })
+    Action::AddFragment(AddFragment { id: Ref::Local(Token(token)), physical_rows: 10, data_change: true })
+}
+
+fn add_reserved(id: u32) -> Action {
+    Action::AddFragment(AddFragment { id: Ref::Committed(FragmentId(id)), physical_rows: 10, data_change: true })
 }
 
 fn add_field(token: u32, parent: Option<FieldRef>) -> Action {
@@ -51,13 +55,17 @@ fn round_trip(committed: &CommittedTransaction) -> Result<(), String> {
 #[test]
 fn tokens_are_bound_once_and_before_they_are_used() {
     let remove = |fragment| Action::RemoveFragment(RemoveFragment { fragment, data_change: true });
-    let moved = |sources, targets| Action::ChangeOfAddress(ChangeOfAddress { sources, targets, map: MapLocation::Inline(Bytes::new()) });
+    let moved = |sources, targets| {
+        Action::ChangeOfAddress(ChangeOfAddress { sources, targets, map: MapLocation::Inline(Bytes::new()), order: None })
+    };
     let delete = |fragment| Action::SetDeletionFile(SetDeletionFile { fragment, ..set_deletion_file(&[1], &[1], &[]) });
     let parent = Some(Ref::Local(Token(0)));
     for (actions, fragments, fields, needle) in [
         (vec![add_fragment(0), remove(LOCAL), add_fragment(1)], 2, 0, None),
         (vec![add_field(0, None), add_field(1, parent)], 0, 2, None),
         (vec![add_fragment(0), add_fragment(0)], 1, 0, Some("bound twice")),
+        (vec![add_reserved(3), remove(Ref::Committed(FragmentId(3)))], 0, 0, None),
+        (vec![add_reserved(3), remove(LOCAL)], 0, 0, Some("not bound")),
         (vec![add_fragment(u32::MAX)], 0, 0, Some("bound twice")),
         (vec![remove(LOCAL), add_fragment(0)], 1, 0, Some("not bound")),
         (vec![delete(LOCAL)], 0, 0, Some("not bound")),
@@ -87,8 +95,6 @@ fn a_field_that_claims_an_id_binds_no_token() {
     assert_eq!(round_trip(&committed(vec![Action::AddField(claim(7)), part], 0, 1)), Ok(()));
     assert!(round_trip(&committed(vec![Action::AddField(claim(7))], 0, 1)).unwrap_err().contains("other tokens"));
     assert!(round_trip(&committed(vec![Action::AddField(claim(0))], 0, 0)).unwrap_err().contains("field id 0"));
-    let both = wire::AddField { token: 3, ..(&claim(7)).into() };
-    assert!(AddField::try_from(both).unwrap_err().to_string().contains("a token and claims an id"));
 }
 
 #[test]
@@ -163,7 +169,8 @@ fn a_file_has_one_field_a_column() {
 #[test]
 fn maps_stay_within_the_table_folder() {
     let map = |path: &str| MapLocation::Object { path: path.into(), size_bytes: 9, crc32c: 1 };
-    let moved = |map| committed(vec![Action::ChangeOfAddress(ChangeOfAddress { sources: vec![], targets: vec![], map })], 0, 0);
+    let moved =
+        |map| committed(vec![Action::ChangeOfAddress(ChangeOfAddress { sources: vec![], targets: vec![], map, order: None })], 0, 0);
     assert_eq!(round_trip(&moved(map("_moves/a.moves"))), Ok(()));
     assert!(round_trip(&moved(map("_moves/../../a"))).unwrap_err().contains("not the name of an object"));
 }
@@ -183,11 +190,15 @@ fn counts_can_be_added_up() {
 fn parts_and_ids_must_be_there() {
     let good = wire::CommittedTransaction::from(&committed(vec![add_fragment(0), add_fragment(1)], 2, 0));
     type Change = fn(&mut wire::CommittedTransaction);
-    let changes: [(&str, Change); 8] = [
+    let changes: [(&str, Change); 9] = [
         ("a transaction is missing", |m| m.transaction = None),
         ("minted is missing", |m| m.minted = None),
         ("committed is missing", |m| m.facts = None),
         ("counts of a step is missing", |m| m.transaction.as_mut().unwrap().steps[0].counts = None),
+        ("id of AddFragment is missing", |m| {
+            let Some(wire::ActionKind::AddFragment(add)) = &mut m.transaction.as_mut().unwrap().steps[0].actions[0].kind else { return };
+            add.id = None;
+        }),
         ("kind of an action is missing", |m| m.transaction.as_mut().unwrap().steps[0].actions[0].kind = None),
         ("an id of 15 bytes", |m| m.transaction.as_mut().unwrap().id = Bytes::from_static(&[1; 15])),
         ("shares its number", |m| m.minted.as_mut().unwrap().fragments[1].token = 0),

@@ -1,0 +1,135 @@
+//! `UPDATE SET *` and `INSERT *` of MERGE: every column of the target from the source's column of that name.
+//!
+//! The parser takes neither, so in the text they become `SET "*" = "*"` and `INSERT ROW`; the parsed statement gets the
+//! columns. A column that the source lacks is an error, as in any statement that names it.
+
+use crate::error::{Error, Result};
+use crate::statement::tokens::{self, is, significant_after, significant_before};
+use datafusion::common::TableReference;
+use datafusion::execution::SessionState;
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, Expr, Ident, Merge, MergeAction, MergeInsertKind, ObjectName, Parens, TableFactor, Values,
+};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+/// The name that stands for all columns.
+const ALL: &str = "*";
+
+/// The statement's text with its stars spelled so that the parser takes them.
+pub fn spell(sql: &str) -> String {
+    if !sql.contains('*') || !sql.to_ascii_uppercase().contains("MERGE") {
+        return sql.to_owned();
+    }
+    let Some((tokens, offsets)) = tokens::cut(sql) else { return sql.to_owned() };
+    let mut spelled = String::with_capacity(sql.len());
+    let mut copied = 0;
+    for (at, offset) in offsets.iter().enumerate() {
+        if tokens.get(at) != Some(&Token::Mul) {
+            continue;
+        }
+        let before = |at| significant_before(&tokens, at);
+        let word = |at: Option<usize>, word| is(at.and_then(|at| tokens.get(at)), word);
+        let first = before(at);
+        let second = first.and_then(before);
+        let clause = significant_after(&tokens, at);
+        let ends = clause.is_none() || word(clause, "WHEN") || clause.and_then(|at| tokens.get(at)) == Some(&Token::SemiColon);
+        let instead = match () {
+            () if word(first, "SET") && word(second, "UPDATE") && ends => r#""*" = "*""#,
+            () if word(first, "INSERT") && word(second, "THEN") && ends => "ROW",
+            () => continue,
+        };
+        spelled.push_str(sql.get(copied..*offset).unwrap_or_default());
+        spelled.push_str(instead);
+        copied = offset + 1;
+    }
+    spelled.push_str(sql.get(copied..).unwrap_or_default());
+    spelled
+}
+
+/// The statement with columns for its stars.
+pub async fn expand(state: &SessionState, merge: &mut Merge) -> Result<()> {
+    let stars = |action: &MergeAction| match action {
+        MergeAction::Update(update) => update.assignments.iter().any(is_star),
+        MergeAction::Insert(insert) => insert.kind == MergeInsertKind::Row,
+        MergeAction::Delete { .. } => false,
+    };
+    if !merge.clauses.iter().any(|clause| stars(&clause.action)) {
+        return Ok(());
+    }
+    let source = known_as(&merge.source)?;
+    let columns = columns(state, &merge.table).await?;
+    let of_source = |column: &Ident| Expr::CompoundIdentifier(vec![source.clone(), column.clone()]);
+    for clause in &mut merge.clauses {
+        match &mut clause.action {
+            MergeAction::Update(update) if update.assignments.iter().any(is_star) => {
+                let assignment = |column: &Ident| Assignment {
+                    target: AssignmentTarget::ColumnName(ObjectName::from(vec![column.clone()])),
+                    value: of_source(column),
+                };
+                update.assignments = columns.iter().map(assignment).collect();
+            }
+            MergeAction::Insert(insert) if insert.kind == MergeInsertKind::Row => {
+                if !insert.columns.is_empty() {
+                    return Err(Error::invalid("INSERT of some columns takes VALUES, not * or ROW"));
+                }
+                insert.columns = columns.iter().map(|column| ObjectName::from(vec![column.clone()])).collect();
+                let row = Parens::with_empty_span(columns.iter().map(of_source).collect());
+                insert.kind = MergeInsertKind::Values(Values { value_keyword: false, explicit_row: false, rows: vec![row] });
+            }
+            MergeAction::Update(_) | MergeAction::Insert(_) | MergeAction::Delete { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_star(assignment: &Assignment) -> bool {
+    let is_all = |ident: &Ident| ident.quote_style.is_some() && ident.value == ALL;
+    match (&assignment.target, &assignment.value) {
+        (AssignmentTarget::ColumnName(name), Expr::Identifier(value)) => {
+            is_all(value) && matches!(name.0.as_slice(), [part] if part.as_ident().is_some_and(is_all))
+        }
+        _ => false,
+    }
+}
+
+/// What the columns of a table are qualified by.
+fn known_as(table: &TableFactor) -> Result<Ident> {
+    let named = match table {
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
+        TableFactor::Table { name, .. } => name.0.last().and_then(|part| part.as_ident()).cloned(),
+        _ => None,
+    };
+    named.ok_or_else(|| Error::invalid(format!("MERGE with * needs an alias for its source {table}")))
+}
+
+/// The target's columns.
+async fn columns(state: &SessionState, table: &TableFactor) -> Result<Vec<Ident>> {
+    let TableFactor::Table { name, .. } = table else {
+        return Err(Error::invalid(format!("'{table}' is no table to merge into")));
+    };
+    let name = crate::statement::parse::plain_name(name)?;
+    let provider = state.schema_for_ref(TableReference::bare(name.as_str()))?.table(&name).await?;
+    let provider = provider.ok_or_else(|| Error::UnknownTable { table: name, nearest: None })?;
+    Ok(provider.schema().fields().iter().map(|field| Ident::with_quote('"', field.name())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_stars_of_merge_clauses_are_spelled() {
+        let merge = "MERGE INTO t USING (SELECT * FROM u) AS s ON t.a = s.a * 2 ";
+        for (given, expected) in [
+            ("WHEN MATCHED THEN UPDATE SET *", r#"WHEN MATCHED THEN UPDATE SET "*" = "*""#),
+            (
+                "WHEN MATCHED AND s.a * 1 > 0 THEN update set * WHEN NOT MATCHED THEN insert *;",
+                r#"WHEN MATCHED AND s.a * 1 > 0 THEN update set "*" = "*" WHEN NOT MATCHED THEN insert ROW;"#,
+            ),
+            ("WHEN MATCHED THEN UPDATE SET a = '*' /* UPDATE SET * */", "WHEN MATCHED THEN UPDATE SET a = '*' /* UPDATE SET * */"),
+            ("WHEN NOT MATCHED THEN INSERT VALUES (2 * s.a)", "WHEN NOT MATCHED THEN INSERT VALUES (2 * s.a)"),
+        ] {
+            assert_eq!(spell(&format!("{merge}{given}")), format!("{merge}{expected}"));
+        }
+    }
+}
