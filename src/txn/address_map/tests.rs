@@ -42,9 +42,9 @@ fn a_map_that_does_not_add_up_is_refused() {
 fn a_few_rows_land_where_they_would_among_many() {
     let physical_rows = 200_000;
     let absent: RoaringBitmap = (0..physical_rows).filter(|row| row % 7 < 3 || (70_000..140_000).contains(row)).collect();
-    let map = || AddressMap::in_order(vec![MapSource { physical_rows, absent: absent.clone() }], vec![74_286]).unwrap();
+    let map = || AddressMap::in_order(vec![MapSource { physical_rows, absent: absent.clone() }], vec![74_284]).unwrap();
     let all = map().move_rows(0, &(0..physical_rows).collect()).unwrap();
-    assert_eq!((all.absent.len(), all.targets.len()), (125_714, 1));
+    assert_eq!((all.absent.len(), all.targets.len()), (125_716, 1));
     let live: Vec<u32> = (0..physical_rows).filter(|row| !absent.contains(*row)).collect();
     for row in [0, 2, 3, 6, 65_535, 65_536, 69_999, 70_000, 139_999, 140_000, 140_004, 199_998, 199_999] {
         let moved = map().move_rows(0, &bitmap(&[row])).unwrap();
