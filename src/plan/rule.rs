@@ -88,6 +88,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
     let target = |access, statement| Target { table, pin: &pin, access, statement };
     let width = table.planned().snapshot.schema.columns().count();
     let mut changed = Vec::new();
+    let mut brings: Vec<usize> = (0..width).collect();
     let mut keys = None;
     let (changes, input) = match &dml.op {
         WriteOp::Insert(InsertOp::Append) => {
@@ -113,13 +114,18 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
             return Err(Error::unsupported("REPLACE INTO", Some("use MERGE INTO")).into());
         }
         WriteOp::Delete => {
+            brings.clear();
             let input = target(Access::Addresses, "DELETE").with_address(&dml.input)?;
             (RowChanges::Delete, only_address(input, table, returning)?)
         }
-        WriteOp::Truncate => (RowChanges::Truncate, LogicalPlanBuilder::empty(false).build()?),
+        WriteOp::Truncate => {
+            brings.clear();
+            (RowChanges::Truncate, LogicalPlanBuilder::empty(false).build()?)
+        }
         WriteOp::Update => {
             let input = target(Access::AddressesAndRows, "UPDATE").with_address(&dml.input)?;
             changed = changed_columns(&input, width);
+            brings.clone_from(&changed);
             match returning {
                 Some(returning) => (RowChanges::Update, updated_rows(input, table, returning)?),
                 None => (RowChanges::Update, rows_and_address(input, table)?),
@@ -127,6 +133,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         }
         WriteOp::MergeInto(merge) => {
             let input;
+            brings = merge::columns_given(merge, table);
             (input, keys) = merge::plan(&target(merge::access(merge), "MERGE"), &dml.table_name, &dml.input, merge, returning)?;
             (RowChanges::Merge, input)
         }
@@ -147,6 +154,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         planned: table.planned().clone(),
         changes,
         changed,
+        brings,
         reads,
         schema,
         keys,

@@ -14,7 +14,8 @@
 //!                                                                         `- nan   bounds that pass over NaN are dropped
 //! ```
 //!
-//! Beside it `read` keeps what a scan was after, for isolation; `keys` what a join asked besides.
+//! Beside it `read` keeps what a scan was after, for isolation; `keys` what a join asked besides; `expression` plans what a table keeps: CHECK and DEFAULT; `some_rows` answers
+//! questions about keys.
 //!
 //! Every scan can yield two more columns, the address of a row: `address` names them. A plain SELECT never asks for them.
 //!
@@ -25,6 +26,7 @@
 pub mod address;
 mod backing;
 pub mod evolve;
+pub mod expression;
 mod infallible;
 pub mod isolation;
 pub mod keys;
@@ -36,6 +38,7 @@ pub mod provider;
 pub mod pruning;
 pub mod read;
 mod reader;
+pub mod some_rows;
 pub mod source;
 pub mod statistics;
 mod zip;
