@@ -43,6 +43,7 @@
 
 pub mod commit;
 pub mod error;
+pub mod maintain;
 pub mod manifest;
 pub mod plan;
 pub mod scan;

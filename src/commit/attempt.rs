@@ -3,6 +3,11 @@
 //! An answer of the store other than "created" proves nothing: a lost answer, a conditional write that a proxy repeated,
 //! a time-out. Only reading the slot decides: our transaction's id in it means that we committed.
 //!
+//! Names of old versions are freed by VACUUM, which raises the low-water mark first. So a writer that paused for long may
+//! find the versions gone that it would have to walk over (then it collides), or create a version whose name had been freed
+//! (then that version is none, and it goes on). It looks whether the version that it built upon is still there: they are
+//! freed from the oldest on.
+//!
 //! Always holds: a transaction is never applied twice and never reported as failed when it landed.
 
 use super::WRITER;
@@ -13,6 +18,7 @@ use super::staged::{Staged, objects, remove};
 use crate::error::{ConflictReport, Error, Result};
 use crate::manifest::apply::apply;
 use crate::manifest::encode;
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
@@ -39,6 +45,13 @@ pub async fn publish(log: &VersionLog, staged: &Staged, reran: u32) -> Result<Co
     Attempts::new(log, staged, reran, None).finish().await
 }
 
+/// Raises the low-water mark of a table to `mark`, by a version of its own: from then on the names of the versions below may
+/// be freed. `staged` is a transaction without actions. If the mark is there already, no version is made.
+pub async fn raise_low_water_mark(log: &VersionLog, staged: &Staged, mark: u64) -> Result<Committed> {
+    let _turn = log.turn().await;
+    Attempts { mark: Some(mark), ..Attempts::new(log, staged, 0, None) }.finish().await
+}
+
 /// Creates a table: its first version, made of nothing by the transaction.
 pub async fn publish_first(log: &VersionLog, staged: &Staged, table_id: u128) -> Result<Committed> {
     Attempts::new(log, staged, 0, Some(table_id)).finish().await
@@ -50,6 +63,8 @@ struct Attempts<'a> {
     reran: u32,
     /// The identity of a table that is being created.
     creating: Option<u128>,
+    /// The low-water mark that is wanted.
+    mark: Option<u64>,
     attempts: u32,
     /// Unclear answers in a row.
     unclear: u32,
@@ -58,6 +73,8 @@ struct Attempts<'a> {
     doubt: Option<u64>,
     /// Vectors, pages and the like, by the attempt that wrote them.
     placed: Vec<(u32, ObjectName)>,
+    /// Keeps what is placed.
+    _lease: Arc<Lease>,
 }
 
 /// What an attempt came to.
@@ -72,7 +89,8 @@ enum Attempt {
 
 impl<'a> Attempts<'a> {
     fn new(log: &'a VersionLog, staged: &'a Staged, reran: u32, creating: Option<u128>) -> Self {
-        Attempts { log, staged, reran, creating, attempts: 0, unclear: 0, doubt: None, placed: Vec::new() }
+        let _lease = log.leases().take(staged.transaction.read_version);
+        Attempts { log, staged, reran, creating, mark: None, attempts: 0, unclear: 0, doubt: None, placed: Vec::new(), _lease }
     }
 
     /// Runs, and removes the objects that no version names for certain.
@@ -110,9 +128,16 @@ impl<'a> Attempts<'a> {
         let mut walked = transaction.read_version;
         loop {
             let newest = self.newest().await?;
+            self.check_kept(walked + 1, &newest)?;
             for version in walked + 1..=newest.snapshot.version {
-                if let Some(landed) = self.walk(&mut rebase, version).await? {
-                    return Ok(landed);
+                match self.walk(&mut rebase, version).await {
+                    Ok(Some(landed)) => return Ok(landed),
+                    Ok(None) => {}
+                    // Removed since we looked?
+                    Err(error @ Error::Conflict(_)) => return Err(error),
+                    Err(error) => {
+                        return Err(self.newest().await.and_then(|newest| self.check_kept(version, &newest)).err().unwrap_or(error));
+                    }
                 }
             }
             walked = walked.max(newest.snapshot.version);
@@ -133,6 +158,16 @@ impl<'a> Attempts<'a> {
             let pause = Duration::from_millis(1) * 2u32.saturating_pow(self.attempts.min(8));
             tokio::time::sleep(env::jitter(pause.min(MAX_PAUSE))).await;
         }
+    }
+
+    /// Refuses to go on from version `next`, if that is no longer kept.
+    fn check_kept(&self, next: u64, newest: &Version) -> Result<()> {
+        let mark = newest.snapshot.low_water_mark;
+        if next >= mark {
+            return Ok(());
+        }
+        let coordinate = format!("the versions from {next} to {}, which VACUUM has removed,", mark - 1);
+        Err(self.conflict(Collision::unnamed(coordinate, mark - 1)))
     }
 
     async fn newest(&self) -> Result<Arc<Version>> {
@@ -172,7 +207,8 @@ impl<'a> Attempts<'a> {
             groups_dropped: rebased.groups_dropped,
             reran: self.reran,
         };
-        if rebased.transaction.is_empty() {
+        let raises_mark = self.mark.is_some_and(|mark| mark > before.low_water_mark);
+        if rebased.transaction.is_empty() && !raises_mark {
             facts.attempts = 0;
             let counts = rebased.transaction.steps.iter().map(|step| step.counts).collect();
             return Ok(Attempt::Landed(Committed { version: None, newest: newest.clone(), counts, facts }));
@@ -215,6 +251,9 @@ impl<'a> Attempts<'a> {
         if place::place_vectors(store, &mut transaction, &after, &minted, placed).await? {
             (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
         }
+        if let Some(mark) = self.mark {
+            after.low_water_mark = mark.min(before.version).max(before.low_water_mark);
+        }
         invariants::check(before, &after, &transaction).map_err(broken)?;
         if let Some(folded) = place::place_pages(store, &after.fragments, placed).await? {
             after.fragments = folded;
@@ -234,7 +273,7 @@ impl<'a> Attempts<'a> {
         let manifest = encode::encode_manifest(&version, spilled.as_ref()).map_err(|e| broken(e.to_string()))?;
         let version = Arc::new(version);
         match store.create(&ObjectName::version(number), manifest.bytes).await {
-            CreateAnswer::Created => self.created(version).await.map(Attempt::Landed),
+            CreateAnswer::Created => self.created(version).await,
             CreateAnswer::Refused(error) => Err(error),
             CreateAnswer::Exists => self.whose(number, None).await,
             CreateAnswer::Unclear(error) => self.whose(number, Some(error)).await,
@@ -242,14 +281,51 @@ impl<'a> Attempts<'a> {
     }
 
     /// The slot is ours.
-    async fn created(&self, version: Arc<Version>) -> Result<Committed> {
+    async fn created(&mut self, version: Arc<Version>) -> Result<Attempt> {
         let number = version.snapshot.version;
+        self.doubt = Some(number);
+        let stands = self.stands(&version).await?;
+        self.doubt = None;
+        if !stands {
+            // So that nobody takes it for a version. If that fails, it is below the mark, and VACUUM removes it.
+            remove(self.log.store(), &[ObjectName::version(number)]).await;
+            return Ok(Attempt::Lost);
+        }
         self.log.remember(version.clone());
         if number.is_multiple_of(HINT_INTERVAL) {
             self.log.write_hint(number).await;
         }
         let transaction = version.transactions.first().ok_or_else(|| Error::internal("a version without transactions"))?;
-        Ok(Committed::landed(version.clone(), transaction))
+        Ok(Attempt::Landed(Committed::landed(version.clone(), transaction)))
+    }
+
+    /// Whether a version that we created is one, or its name had been freed before.
+    async fn stands(&self, ours: &Version) -> Result<bool> {
+        let number = ours.snapshot.version;
+        // They are removed one after another, the oldest first: where the one before is, none after it was.
+        if self.creating.is_some() || self.is_there(number - 1).await? {
+            return Ok(true);
+        }
+        let kept = self.log.listed_newest().await?;
+        if kept.snapshot.low_water_mark <= number {
+            return Ok(true);
+        }
+        let oldest = self.log.read(kept.snapshot.low_water_mark).await?;
+        let unknown = || Error::internal(format!("version {number} was removed by VACUUM as soon as it was created, or before"));
+        descends(&oldest.snapshot, &ours.snapshot).ok_or_else(unknown)
+    }
+
+    /// Whether there is a manifest of a version. It is asked more than once: without an answer, a commit that landed would
+    /// have to be called unknown.
+    async fn is_there(&self, number: u64) -> Result<bool> {
+        for attempt in 0..MAX_UNCLEAR_ANSWERS {
+            match self.log.store().exists(&ObjectName::version(number)).await {
+                Err(error) if attempt + 1 < MAX_UNCLEAR_ANSWERS => tracing::debug!(%error, number, "asking again for a version"),
+                answer => return answer,
+            }
+            tokio::time::sleep(env::jitter(MAX_PAUSE)).await;
+        }
+        Ok(false)
     }
 
     /// Whose the slot is, after any answer but "created".
@@ -267,7 +343,7 @@ impl<'a> Attempts<'a> {
         self.doubt = self.doubt.filter(|_| slot.is_none());
         match slot {
             Some(version) => match ours(&version, self.staged.transaction.id) {
-                Some(committed) => Ok(Attempt::Landed(Committed::landed(version.clone(), committed))),
+                Some(_) => self.created(version.clone()).await,
                 None if self.creating.is_some() => Err(Error::TableExists { table: self.log.table().to_owned() }),
                 None => Ok(Attempt::Lost),
             },
@@ -291,6 +367,20 @@ impl<'a> Attempts<'a> {
             other_statement: collision.statement,
         }))
     }
+}
+
+/// Whether `later` came of a version that reads `ours`, by the fragments that were not changed since; `None` if there are none.
+fn descends(later: &Snapshot, ours: &Snapshot) -> Option<bool> {
+    let mut made_then = None;
+    for fragment in later.fragments.iter().filter(|fragment| fragment.updated_at <= ours.version) {
+        if ours.fragments.get(fragment.id) != Some(fragment) {
+            return Some(false);
+        }
+        if fragment.updated_at == ours.version {
+            made_then = Some(true);
+        }
+    }
+    made_then
 }
 
 /// Our transaction in a version, if it is there.

@@ -22,7 +22,7 @@ pub mod outcome;
 mod place;
 pub mod staged;
 
-pub use attempt::publish;
+pub use attempt::{publish, raise_low_water_mark};
 pub use outcome::Committed;
 pub use staged::Staged;
 

@@ -18,6 +18,7 @@
 use super::layout::{Layout, Order};
 use super::options::{AmendOptions, options};
 use crate::error::{Error, Result};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::address::scan_schema;
@@ -134,6 +135,7 @@ pub async fn plan(
     wanted: &Wanted,
     statement: String,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let lease = log.leases().take(base.snapshot.version);
     let options = options(state.config_options());
     let schema = base.snapshot.schema.clone();
     let layout = wanted.order.as_ref().map(|order| Layout::resolve(order, &schema, log.table())).transpose()?;
@@ -166,7 +168,7 @@ pub async fn plan(
         groups.push(RewriteGroup { sources: fragments.iter().map(map_source).collect() });
         sources.push(fragments);
     }
-    let scans = Scans { state, log, schema: &schema };
+    let scans = Scans { state, log, schema: &schema, lease: &lease };
     let rows = match &layout {
         Some(layout) if !sources.is_empty() => scans.sorted(sources, layout)?,
         _ => scans.in_order(sources)?,
@@ -191,6 +193,7 @@ pub async fn plan(
         again: Some(Arc::new(again)),
         max_attempts: options.max_statement_attempts.max(1),
         stop,
+        lease,
     };
     let rewritten = Arc::new(RewriteExec::new(rows, Arc::new(rewrite)));
     Ok(Arc::new(CommitExec::new(Arc::new(CoalescePartitionsExec::new(rewritten)), Arc::new(commit))))
@@ -204,6 +207,7 @@ struct Scans<'a> {
     state: &'a SessionState,
     log: &'a VersionLog,
     schema: &'a Arc<TableSchema>,
+    lease: &'a Arc<Lease>,
 }
 
 impl Scans<'_> {
@@ -219,6 +223,7 @@ impl Scans<'_> {
             groups: None,
             pushdown_filters: Some(false),
             target_partitions: self.state.config().target_partitions(),
+            lease: Some(self.lease.clone()),
         }
     }
 

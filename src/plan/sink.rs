@@ -63,6 +63,7 @@ impl TableProvider for RowSink {
             return Err(self.pin.schema_changed(&self.planned, &base).into());
         }
         let log = self.pin.log().clone();
+        let version = base.snapshot.version;
         let options = options(session.config_options());
         let stop = Arc::<Stop>::default();
         let write = WriteSpec {
@@ -84,6 +85,7 @@ impl TableProvider for RowSink {
             again,
             max_attempts: options.max_statement_attempts.max(1),
             stop,
+            lease: self.pin.lease().unwrap_or_else(|| log.leases().take(version)),
             log,
         };
         let write = Arc::new(WriteExec::new(input, Arc::new(write)));

@@ -6,6 +6,7 @@
 //! columns that were added since are none of its business.
 
 use crate::error::{Error, Result};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use async_trait::async_trait;
@@ -36,7 +37,7 @@ pub struct Pin {
     log: Arc<VersionLog>,
     /// A version that was asked for; `None` for the newest.
     at: Option<u64>,
-    version: OnceCell<Arc<Version>>,
+    version: OnceCell<(Arc<Version>, Arc<Lease>)>,
 }
 
 impl Pin {
@@ -59,17 +60,26 @@ impl Pin {
     /// planned with, or this is an error; it may have more. (A view in the statement was planned earlier than the rest.)
     pub async fn resolve(&self, session: &dyn Session, planned: &Version) -> Result<Arc<Version>> {
         let version = self.version.get_or_try_init(|| async {
-            match (self.at, session.config().get_extension::<SessionView>()) {
-                (Some(number), _) => self.log.read(number).await,
+            let version = match (self.at, session.config().get_extension::<SessionView>()) {
+                (Some(number), _) => {
+                    let lease = self.log.leases().take(number);
+                    return self.log.read_kept(number).await.map(|version| (version, lease));
+                }
                 (None, Some(view)) => view.0.view(&self.log).await,
-                (None, None) => self.log.newest().await,
-            }
+                (None, None) => return self.log.newest_leased().await,
+            };
+            version.map(|version| (version.clone(), self.log.leases().take(version.snapshot.version)))
         });
-        let version = version.await?;
+        let (version, _) = version.await?;
         match version.snapshot.schema.extends(&planned.snapshot.schema) {
             true => Ok(version.clone()),
             false => Err(self.schema_changed(planned, version)),
         }
+    }
+
+    /// The lease of the version, once that is found: whoever goes on reading it keeps it.
+    pub fn lease(&self) -> Option<Arc<Lease>> {
+        self.version.get().map(|(_, lease)| lease.clone())
     }
 
     /// The error for a version whose columns are not those that were planned with.

@@ -19,6 +19,7 @@ use super::reader::{FileOf, FragmentReaderFactory};
 use super::source::FragmentSource;
 use super::statistics::{of_fragment, of_fragments};
 use crate::error::{Error, Result};
+use crate::manifest::leases::Lease;
 use crate::store::{FileCheck, ObjectName, Store, VerifiedStore};
 use crate::table::fragment::{DataFile, Fragment};
 use crate::table::row_address::FragmentId;
@@ -76,6 +77,8 @@ pub struct ScanRequest {
     pub pushdown_filters: Option<bool>,
     /// How many partitions to spread the files over, if they are not in groups.
     pub target_partitions: usize,
+    /// What keeps the version that is read, held for as long as something may read.
+    pub lease: Option<Arc<Lease>>,
 }
 
 /// Makes the objects of `store` known to the runtime, and says under which URL.
@@ -124,7 +127,7 @@ pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn
     options.global.coerce_int96 = None;
     let parquet = ParquetSource::new(schema)
         .with_table_parquet_options(options)
-        .with_parquet_file_reader_factory(Arc::new(FragmentReaderFactory::new(verified, footers)));
+        .with_parquet_file_reader_factory(Arc::new(FragmentReaderFactory::new(verified, footers, request.lease.clone())));
     let source = FragmentSource::new(parquet, request.pushdown_filters, files_with_deletions);
     let config = FileScanConfigBuilder::new(url, Arc::new(source))
         .with_projection_indices(Some(projection))?

@@ -192,6 +192,7 @@ impl TableProvider for PinnedTable {
             groups: None,
             pushdown_filters: (self.access == Access::AddressesAndRows).then_some(true),
             target_partitions: session.config().target_partitions(),
+            lease: self.pin.lease(),
         };
         request.prune();
         for (fragment, deleted) in request.fragments.iter_mut().filter(|(fragment, _)| fragment.deletions.is_some()) {

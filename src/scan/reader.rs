@@ -8,6 +8,7 @@ use super::address::is_reserved;
 use super::external;
 use super::nan::without_misleading_bounds;
 use crate::error::Error;
+use crate::manifest::leases::Lease;
 use crate::store::VerifiedStore;
 use crate::table::fragment::Fragment;
 use bytes::Bytes;
@@ -89,14 +90,15 @@ pub struct FragmentReaderFactory {
     store: Arc<dyn ObjectStore>,
     cache: Arc<FileMetadataCache>,
     readers: CachedParquetFileReaderFactory,
+    _lease: Option<Arc<Lease>>,
 }
 
 impl FragmentReaderFactory {
-    /// Reads files through `store`, and keeps their footers in `cache`.
-    pub fn new(store: VerifiedStore, cache: Arc<FileMetadataCache>) -> Self {
+    /// Reads files through `store`, and keeps their footers in `cache`. `lease` is held meanwhile.
+    pub fn new(store: VerifiedStore, cache: Arc<FileMetadataCache>, lease: Option<Arc<Lease>>) -> Self {
         let store: Arc<dyn ObjectStore> = Arc::new(store);
         let readers = CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&cache));
-        FragmentReaderFactory { store, cache, readers }
+        FragmentReaderFactory { store, cache, readers, _lease: lease }
     }
 }
 

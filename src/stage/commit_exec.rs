@@ -17,6 +17,7 @@ use super::stop::Stop;
 use crate::commit::staged::{objects, remove};
 use crate::commit::{self, Committed, Staged};
 use crate::error::{Error, Result};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::store::env;
@@ -72,6 +73,8 @@ pub struct CommitSpec {
     pub max_attempts: u32,
     /// What tells the writers that one of them failed.
     pub stop: Arc<Stop>,
+    /// What keeps the version that was read, and what is written.
+    pub lease: Arc<Lease>,
 }
 
 /// Makes a transaction of what its input staged.
@@ -168,7 +171,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     }
     let staged = staged(spec.base.snapshot.version, step, maps);
     let staged = match &scope {
-        Some(scope) => scope.keep_staged(&spec.log, staged),
+        Some(scope) => scope.keep_staged(&spec.log, staged, &spec.lease),
         None => Some(staged),
     };
     let Some(staged) = staged else { return Ok(done(counts, None, CommitFacts::default())) };

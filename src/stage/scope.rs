@@ -9,6 +9,7 @@
 use super::transaction::{OpenTransaction, Target};
 use crate::commit::Staged;
 use crate::error::{Error, Result};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::ReadView;
@@ -41,6 +42,8 @@ pub struct StagedStatement {
     pub log: Arc<VersionLog>,
     /// What is to be committed.
     pub staged: Staged,
+    /// What keeps the version that it read, and what it wrote.
+    pub lease: Arc<Lease>,
 }
 
 /// What the last statement changed.
@@ -98,10 +101,10 @@ impl SessionScope {
     }
 
     /// Keeps a staged statement, if that is what the session wants. Gives it back otherwise.
-    pub(super) fn keep_staged(&self, log: &Arc<VersionLog>, staged: Staged) -> Option<Staged> {
+    pub(super) fn keep_staged(&self, log: &Arc<VersionLog>, staged: Staged, lease: &Arc<Lease>) -> Option<Staged> {
         let mut state = self.state();
         if state.staging {
-            state.staged = Some(StagedStatement { log: log.clone(), staged });
+            state.staged = Some(StagedStatement { log: log.clone(), staged, lease: lease.clone() });
             return None;
         }
         Some(staged)
@@ -160,10 +163,10 @@ impl ReadView for SessionScope {
                 }
             }
         }
-        let newest = log.newest().await?;
+        let (newest, lease) = log.newest_leased().await?;
         match &mut self.state().transaction {
             None => Ok(newest),
-            Some(transaction) => Ok(transaction.views.entry(key).or_insert(newest).clone()),
+            Some(transaction) => Ok(transaction.views.entry(key).or_insert((newest, lease)).0.clone()),
         }
     }
 }
@@ -182,11 +185,12 @@ impl SessionScope {
         if step.actions.is_empty() {
             return Ok(());
         }
-        let held = self.state().transaction.as_ref().and_then(|transaction| transaction.target.clone());
-        let target = match held {
-            Some(target) => target,
-            None => Target::new(log.clone(), base.clone()),
+        let (held, lease) = match self.state().transaction.as_ref() {
+            Some(transaction) => (transaction.target.clone(), transaction.lease(log.store().label())),
+            None => (None, None),
         };
+        let lease = lease.unwrap_or_else(|| log.leases().take(base.snapshot.version));
+        let target = held.unwrap_or_else(|| Target::new(log.clone(), base.clone(), lease));
         let target = target.append(log, step, maps).await?;
         match &mut self.state().transaction {
             Some(transaction) => transaction.target = Some(target),

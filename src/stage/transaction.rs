@@ -11,6 +11,7 @@ use super::scope::StagedStatement;
 use crate::commit::staged::{Staged, objects};
 use crate::error::{Error, Result};
 use crate::manifest::apply;
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::store::env;
@@ -27,8 +28,8 @@ use std::sync::Arc;
 /// A transaction between BEGIN and its end.
 #[derive(Debug, Clone, Default)]
 pub struct OpenTransaction {
-    /// The versions that it reads, by table folder.
-    pub(super) views: HashMap<String, Arc<Version>>,
+    /// The versions that it reads, by table folder, and what keeps them and what was written since.
+    pub(super) views: HashMap<String, (Arc<Version>, Arc<Lease>)>,
     /// The table that it changes.
     pub(super) target: Option<Target>,
     /// Why it can only be rolled back.
@@ -40,8 +41,13 @@ impl OpenTransaction {
     pub(super) fn view(&self, key: &str) -> Option<Arc<Version>> {
         match &self.target {
             Some(target) if target.log.store().label() == key => Some(target.working.clone()),
-            _ => self.views.get(key).cloned(),
+            _ => self.views.get(key).map(|(version, _)| version.clone()),
         }
+    }
+
+    /// What keeps the version of a table that it reads.
+    pub(super) fn lease(&self, key: &str) -> Option<Arc<Lease>> {
+        self.views.get(key).map(|(_, lease)| lease.clone())
     }
 }
 
@@ -54,13 +60,14 @@ pub struct Target {
     minted: Minted,
     transaction: Transaction,
     maps: Vec<Arc<AddressMap>>,
+    lease: Arc<Lease>,
 }
 
 impl Target {
-    pub(super) fn new(log: Arc<VersionLog>, base: Arc<Version>) -> Self {
+    pub(super) fn new(log: Arc<VersionLog>, base: Arc<Version>, lease: Arc<Lease>) -> Self {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![] };
-        Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![] }
+        Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![], lease }
     }
 
     /// Refuses another table than this one.
@@ -138,7 +145,11 @@ impl Target {
         let objects = objects(self.transaction.actions());
         let writes = !objects.is_empty();
         let field_ids = if writes { self.minted.fields } else { BTreeMap::new() };
-        StagedStatement { log: self.log, staged: Staged { transaction: self.transaction, maps: self.maps, objects, field_ids } }
+        StagedStatement {
+            log: self.log,
+            staged: Staged { transaction: self.transaction, maps: self.maps, objects, field_ids },
+            lease: self.lease,
+        }
     }
 }
 

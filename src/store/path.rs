@@ -6,6 +6,8 @@
 
 use super::env;
 use std::fmt;
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 /// The folder of a table's manifests, one object a version.
 pub const VERSIONS_FOLDER: &str = "_versions";
@@ -76,6 +78,23 @@ impl ObjectName {
             return None;
         }
         digits.parse::<u64>().ok().map(|inverted| u64::MAX - inverted)
+    }
+
+    /// Whether it is a name that amend gives: what else lies in the folders is not amend's to remove.
+    pub fn is_made_here(&self) -> bool {
+        if self.version_of().is_some() {
+            return true;
+        }
+        let extension = match self.folder() {
+            DATA_FOLDER => ".parquet",
+            "_pages" => ".page",
+            "_deletions" => ".puffin",
+            "_moves" => ".moves",
+            "_transactions" => ".txn",
+            _ => return false,
+        };
+        let id = self.file().strip_suffix(extension).filter(|id| id.len() == Hyphenated::LENGTH);
+        id.is_some_and(|id| Uuid::try_parse(id).is_ok())
     }
 
     /// The object that may say which version is the newest.
@@ -188,6 +207,22 @@ mod tests {
         ] {
             assert_eq!(ObjectName::parse(name).unwrap().version_of(), None, "{name}");
         }
+    }
+
+    #[test]
+    fn names_of_others_are_not_taken_for_ones_own() {
+        for name in [
+            "data/a.parquet",
+            "data/0190a1f0-0000-7000-8000-00000000000.parquet",
+            "_pages/x.page",
+            "_versions/_hint",
+            "_versions/1.manifest",
+        ] {
+            assert!(!ObjectName::parse(name).unwrap().is_made_here(), "{name}");
+        }
+        let data = ObjectName::new_data();
+        assert!(data.is_made_here());
+        assert!(!ObjectName::parse(&data.as_str().replace("data/", "_pages/")).unwrap().is_made_here());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! other answer to `create` proves nothing until the object is read.
 
 use super::local::{self, DurableLocal, Relaxed};
-use super::path::ObjectName;
+use super::path::{FOLDERS, ObjectName};
 use super::writer::ObjectWriter;
 use crate::error::{Error, Result};
 use bytes::Bytes;
@@ -231,6 +231,28 @@ impl Store {
             })
         });
         Ok(entries.collect())
+    }
+
+    /// The folders directly in `folder`, by name, in no order.
+    pub async fn list_folders(&self, folder: &str) -> Result<Vec<String>> {
+        let listing = self.objects.list_with_delimiter(Some(&self.root.clone().join(folder))).await.map_err(|error| Error::Store {
+            operation: "list",
+            object: self.printable(folder),
+            source: error.into(),
+        })?;
+        Ok(listing.common_prefixes.iter().filter_map(|prefix| prefix.parts().next_back().map(|part| part.as_ref().to_owned())).collect())
+    }
+
+    /// Removes this store's own folder and the folders of objects in it, as far as they are empty. Only a local folder has any.
+    pub async fn remove_empty_folders(&self) -> Result<()> {
+        let Some(local) = &self.local else { return Ok(()) };
+        let inner = FOLDERS.iter().map(|folder| self.root.clone().join(*folder));
+        let all = inner.chain([self.root.clone()]).collect();
+        local.remove_empty_folders(all).await.map_err(|error| Error::Store {
+            operation: "clear up",
+            object: self.label().to_owned(),
+            source: error.into(),
+        })
     }
 
     /// Removes the half-written files that crashes left in `folder`, which no listing shows, if they were last written before

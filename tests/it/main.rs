@@ -21,3 +21,4 @@ mod shell;
 mod slt;
 mod support;
 mod two_processes;
+mod vacuum;

@@ -87,6 +87,7 @@ impl Table {
             groups: None,
             pushdown_filters: self.pushdown_filters,
             target_partitions: 2,
+            lease: None,
         }
     }
 }
