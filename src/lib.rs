@@ -43,6 +43,10 @@
 
 pub mod commit;
 pub mod error;
+#[cfg(feature = "faulty-builds")]
+pub mod faulty;
+#[cfg(not(feature = "faulty-builds"))]
+mod faulty;
 pub mod maintain;
 pub mod manifest;
 pub mod plan;

@@ -16,6 +16,7 @@ use super::outcome::Committed;
 use super::place;
 use super::staged::{Staged, objects, remove};
 use crate::error::{ConflictReport, Error, Result};
+use crate::faulty::{self, Fault};
 use crate::manifest::apply::apply;
 use crate::manifest::encode;
 use crate::manifest::leases::Lease;
@@ -113,9 +114,8 @@ impl<'a> Attempts<'a> {
     fn unnamed(&self, landed: Option<&CommittedTransaction>) -> Vec<ObjectName> {
         let named = match landed {
             None => Vec::new(),
-            // Groups of a rewrite that were given up leave files that nothing names.
-            Some(landed) if landed.facts.groups_dropped > 0 => objects(landed.transaction.actions()),
-            Some(_) => self.staged.objects.clone(),
+            // Rewrites that were given up, and what came and went in a transaction, leave files that nothing names.
+            Some(landed) => objects(landed.transaction.actions()),
         };
         let landed_attempt = landed.map(|landed| landed.facts.attempts);
         let lost = self.placed.iter().filter(|(attempt, _)| Some(*attempt) != landed_attempt).map(|(_, object)| object);
@@ -183,12 +183,14 @@ impl<'a> Attempts<'a> {
     /// Walks over one version; returns the outcome if it turns out to be ours.
     async fn walk(&mut self, rebase: &mut Rebase, number: u64) -> Result<Option<Committed>> {
         let version = self.log.read(number).await?;
-        if let Some(ours) = ours(&version, self.staged.transaction.id) {
+        if let Some(ours) = ours(&version, self.staged.transaction.id)
+            && !faulty::is(Fault::ApplyTwice)
+        {
             return Ok(Some(Committed::landed(version.clone(), ours)));
         }
         self.doubt = self.doubt.filter(|slot| *slot != number);
         rebase.version_landed();
-        for landed in &version.transactions {
+        for landed in version.transactions.iter().filter(|_| !faulty::is(Fault::BlindRetry)) {
             let needed = rebase.maps_needed(landed);
             let maps = self.log.maps(landed, &needed).await?;
             rebase.over(number, landed, &maps).map_err(|c| self.conflict(c))?;
@@ -254,7 +256,9 @@ impl<'a> Attempts<'a> {
         if let Some(mark) = self.mark {
             after.low_water_mark = mark.min(before.version).max(before.low_water_mark);
         }
-        invariants::check(before, &after, &transaction).map_err(broken)?;
+        if !faulty::any() {
+            invariants::check(before, &after, &transaction).map_err(broken)?;
+        }
         if let Some(folded) = place::place_pages(store, &after.fragments, placed).await? {
             after.fragments = folded;
         }
@@ -343,6 +347,8 @@ impl<'a> Attempts<'a> {
         self.doubt = self.doubt.filter(|_| slot.is_none());
         match slot {
             Some(version) => match ours(&version, self.staged.transaction.id) {
+                Some(_) if faulty::is(Fault::ApplyTwice) => Ok(Attempt::Lost),
+                Some(_) if faulty::is(Fault::FailThoughLanded) => Err(Error::internal("the answer was lost")),
                 Some(_) => self.created(version.clone()).await,
                 None if self.creating.is_some() => Err(Error::TableExists { table: self.log.table().to_owned() }),
                 None => Ok(Attempt::Lost),

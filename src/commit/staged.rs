@@ -17,7 +17,8 @@ pub struct Staged {
     pub transaction: Transaction,
     /// The maps of its changes of address, in order.
     pub maps: Vec<Arc<AddressMap>>,
-    /// Objects that were written for it and that nothing names yet.
+    /// Objects that were written for it and that nothing names yet; those that its actions do not name when it has landed are
+    /// removed.
     pub objects: Vec<ObjectName>,
     /// The ids that its data files carry for fields that it adds itself. If other ids are minted, it cannot be committed.
     pub field_ids: BTreeMap<Token, FieldId>,

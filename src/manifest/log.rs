@@ -267,7 +267,8 @@ impl VersionLog {
         let mut needed = BTreeSet::new();
         reach::of_manifest(&decoded, &mut needed);
         for page in self.pages(&decoded).await? {
-            reach::of_fragments(page.iter(), &mut needed);
+            // The tail's records are newer.
+            reach::of_fragments(page.iter().filter(|fragment| !decoded.tail.contains_key(&fragment.id)), &mut needed);
         }
         reach::of_transactions(&self.spilled(&decoded).await?.unwrap_or_default(), &mut needed);
         Ok(Some(needed))

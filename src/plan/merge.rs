@@ -8,9 +8,12 @@
 //! Always holds: a pair is matched where it has an address and a source row, never by a column being non-null; clauses are
 //! tried in their order; the join keeps unmatched rows only of the sides that a clause wants.
 
+use super::returning::{ChangedRow, Returning};
+use super::rule::{NEW_VALUE, columns_of, new_values};
 use super::subqueries;
 use super::target::{Target, address_columns};
 use crate::error::Error;
+use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
 use crate::scan::provider::LakeTable;
 use crate::stage::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE};
 use datafusion::arrow::datatypes::Field;
@@ -18,6 +21,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{Column, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::dml::{MergeIntoAction, MergeIntoClause, MergeIntoClauseKind, MergeIntoOp};
 use datafusion::logical_expr::{Case, Expr, ExprSchemable, JoinType, LogicalPlan, LogicalPlanBuilder, lit};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Whether there is a source row.
@@ -25,8 +29,14 @@ const PRESENT_COLUMN: &str = "__amend_source";
 /// The number of the clause that applies.
 const CLAUSE_COLUMN: &str = "__amend_clause";
 
-/// The rows of a MERGE, their addresses and what is to be done with them.
-pub fn plan(target: &Target<'_>, name: &TableReference, source: &LogicalPlan, merge: &MergeIntoOp) -> Result<LogicalPlan> {
+/// The rows of a MERGE, their addresses, what is to be done with them, and what is returned of them.
+pub fn plan(
+    target: &Target<'_>,
+    name: &TableReference,
+    source: &LogicalPlan,
+    merge: &MergeIntoOp,
+    returning: Option<&Returning>,
+) -> Result<LogicalPlan> {
     if subqueries::holds_predicate(&merge.on)? {
         return Err(
             Error::unsupported("IN (subquery) or EXISTS in the ON of MERGE", Some("put it in the WHERE of a subquery in USING")).into()
@@ -64,20 +74,55 @@ pub fn plan(target: &Target<'_>, name: &TableReference, source: &LogicalPlan, me
     let chosen =
         LogicalPlanBuilder::from(joined).project(columns)?.filter(Expr::Column(Column::from_name(CLAUSE_COLUMN)).is_not_null())?.build()?;
 
+    check_actions(&merge.clauses, target.table)?;
     let mut exprs = Vec::new();
     for (position, field) in target.table.schema().fields().iter().enumerate() {
-        exprs.push(new_value(&merge.clauses, position, field, name, &chosen)?.alias(field.name()));
+        let value = new_value(&merge.clauses, position, field, name, &chosen)?;
+        exprs.push(if returning.is_some() { value.alias(format!("{NEW_VALUE}{position}")) } else { value.alias(field.name()) });
     }
-    exprs.push(fragment.alias(crate::scan::address::FRAGMENT_COLUMN));
-    exprs.push(offset.alias(crate::scan::address::OFFSET_COLUMN));
+    exprs.push(fragment.alias(FRAGMENT_COLUMN));
+    exprs.push(offset.alias(OFFSET_COLUMN));
     let actions = merge.clauses.iter().map(|clause| match clause.action {
         MergeIntoAction::Update(_) => lit(ACTION_UPDATE),
         MergeIntoAction::Insert { .. } => lit(ACTION_INSERT),
         MergeIntoAction::Delete => lit(ACTION_DELETE),
     });
     exprs.push(by_clause(actions, Expr::Literal(ScalarValue::Int32(None), None)).alias(ACTION_COLUMN));
-    check_actions(&merge.clauses, target.table)?;
-    LogicalPlanBuilder::from(chosen).project(exprs)?.build()
+    let Some(returning) = returning else { return LogicalPlanBuilder::from(chosen).project(exprs)?.build() };
+    let own = chosen.schema().columns().into_iter().filter(|column| !is_address(&column.name));
+    exprs.extend(own.map(Expr::Column));
+    let computed = LogicalPlanBuilder::from(chosen).project(exprs)?.build()?;
+    returned(target.table, name, computed, returning)
+}
+
+/// The rows of a MERGE of which something is returned: their new values are columns beside the pair that they come from.
+fn returned(table: &LakeTable, name: &TableReference, computed: LogicalPlan, returning: &Returning) -> Result<LogicalPlan> {
+    let action = || Expr::Column(Column::from_name(ACTION_COLUMN));
+    let is = |number| action().eq(lit(number));
+    let word = case(
+        vec![(is(ACTION_INSERT), lit("INSERT")), (is(ACTION_UPDATE), lit("UPDATE")), (is(ACTION_DELETE), lit("DELETE"))],
+        Expr::Literal(ScalarValue::Utf8(None), None),
+    );
+    let old = columns_of(table, |column| Expr::Column(Column::new(Some(name.clone()), column)));
+    let mut exprs: Vec<Expr> = new_values(table).map(|(name, value)| value.alias(name)).collect();
+    exprs.extend([FRAGMENT_COLUMN, OFFSET_COLUMN, ACTION_COLUMN].map(|name| Expr::Column(Column::from_name(name))));
+    let new: HashMap<String, Expr> = new_values(table)
+        .map(|(name, value)| {
+            let after = case(vec![(action().not_eq(lit(ACTION_DELETE)), value)], Expr::Literal(ScalarValue::Null, None));
+            (name, after)
+        })
+        .collect();
+    let values = new_values(table).map(|(name, value)| {
+        let before = old.get(&name).cloned().unwrap_or_else(|| value.clone());
+        (name, case(vec![(is(ACTION_DELETE), before)], value))
+    });
+    let row = ChangedRow { values: values.collect(), old: old.clone(), new, action: Some(word) };
+    exprs.extend(returning.columns(&row, &table.schema())?);
+    LogicalPlanBuilder::from(computed).project(exprs)?.build()
+}
+
+fn is_address(column: &str) -> bool {
+    [FRAGMENT_COLUMN, OFFSET_COLUMN].contains(&column)
 }
 
 /// The new value of a column, by the clause that applies.

@@ -20,6 +20,7 @@ pub mod merge;
 mod only_row;
 pub mod optimize;
 pub mod options;
+pub mod returning;
 pub mod rule;
 pub mod sink;
 pub mod subqueries;

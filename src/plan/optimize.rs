@@ -192,6 +192,7 @@ pub async fn plan(
         statement,
         again: Some(Arc::new(again)),
         max_attempts: options.max_statement_attempts.max(1),
+        returned: None,
         stop,
         lease,
     };

@@ -1,6 +1,7 @@
 //! The analyzer rule: pins the tables of a statement, and rewrites the statement if it changes one.
 
 use super::merge;
+use super::returning::{ChangedRow, Returning, target_of};
 use super::sink::RowSink;
 use super::subqueries::{self, Left};
 use super::target::{Target, address_columns};
@@ -13,11 +14,12 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, Result, TableReference};
-use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::dml::{DmlStatement, InsertOp, WriteOp};
 use datafusion::logical_expr::logical_plan::{Projection, TableScan, Values};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Plans statements on amend's tables.
@@ -28,15 +30,15 @@ impl AnalyzerRule for AmendRule {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut pins = Pins::default();
         let plan = plan.transform_down_with_subqueries(|node| match node {
-            LogicalPlan::Dml(dml) => match lake_table(&dml.target) {
-                Some(table) => {
-                    let rewritten = rewrite(&dml, &table, &mut pins)?;
+            LogicalPlan::Dml(dml) => match target_of(&dml.target) {
+                Some((table, returning)) => {
+                    let rewritten = rewrite(&dml, &table, returning.as_deref(), &mut pins)?;
                     Ok(Transformed::yes(rewritten))
                 }
                 None => Ok(Transformed::no(LogicalPlan::Dml(dml))),
             },
-            LogicalPlan::TableScan(scan) => match lake_table(&scan.source) {
-                Some(table) => {
+            LogicalPlan::TableScan(scan) => match target_of(&scan.source) {
+                Some((table, _)) => {
                     let pin = pins.of(&table);
                     let source = provider_as_source(Arc::new(table.pinned(pin, Access::Rows)));
                     Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source, ..scan })))
@@ -69,12 +71,8 @@ impl Pins {
     }
 }
 
-fn lake_table(source: &Arc<dyn datafusion::logical_expr::TableSource>) -> Option<LakeTable> {
-    source_as_provider(source).ok()?.downcast_ref::<LakeTable>().cloned()
-}
-
-/// The statement as an INSERT into a sink.
-fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<LogicalPlan> {
+/// The statement as an INSERT into a sink. What it returns are more columns of the sink's rows.
+fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>, pins: &mut Pins) -> Result<LogicalPlan> {
     let name = table.log().table();
     if table.at().is_some() {
         return Err(Error::invalid(format!("an old version of table '{name}' cannot be changed")).into());
@@ -82,7 +80,10 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
     let pin = pins.of(table);
     let target = |access, statement| Target { table, pin: &pin, access, statement };
     let (changes, input) = match &dml.op {
-        WriteOp::Insert(InsertOp::Append) => (RowChanges::Insert, rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?),
+        WriteOp::Insert(InsertOp::Append) => {
+            let input = rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?;
+            (RowChanges::Insert, with_returned(input, table, returning)?)
+        }
         WriteOp::Insert(InsertOp::Overwrite) => {
             return Err(Error::unsupported("INSERT OVERWRITE", Some("say TRUNCATE TABLE and INSERT INTO in one transaction")).into());
         }
@@ -91,32 +92,43 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, pins: &mut Pins) -> Result<Log
         }
         WriteOp::Delete => {
             let input = target(Access::Addresses, "DELETE").with_address(&dml.input)?;
-            (RowChanges::Delete, only_address(input)?)
+            (RowChanges::Delete, only_address(input, table, returning)?)
         }
         WriteOp::Truncate => {
             let source = target(Access::Addresses, "TRUNCATE").source();
             let scan = LogicalPlanBuilder::scan(dml.table_name.clone(), source, None)?.build()?;
-            (RowChanges::Delete, only_address(scan)?)
+            (RowChanges::Delete, only_address(scan, table, None)?)
         }
         WriteOp::Update => {
             let input = target(Access::AddressesAndRows, "UPDATE").with_address(&dml.input)?;
-            (RowChanges::Update, rows_and_address(input, table)?)
+            match returning {
+                Some(returning) => (RowChanges::Update, updated_rows(input, table, returning)?),
+                None => (RowChanges::Update, rows_and_address(input, table)?),
+            }
         }
         WriteOp::MergeInto(merge) => {
-            let input = merge::plan(&target(Access::AddressesAndRows, "MERGE"), &dml.table_name, &dml.input, merge)?;
+            let input = merge::plan(&target(Access::AddressesAndRows, "MERGE"), &dml.table_name, &dml.input, merge, returning)?;
             (RowChanges::Merge, input)
         }
         other => return Err(Error::unsupported(format!("{other} on table '{name}'"), None).into()),
     };
     let schema = Arc::new(input.schema().as_arrow().clone());
-    let sink = RowSink { pin: pin.clone(), planned: table.planned().clone(), changes, schema, original: LogicalPlan::Dml(dml.clone()) };
+    let returned = returning.map(|returning| returning.output(input.schema())).transpose()?;
+    let sink = RowSink {
+        pin: pin.clone(),
+        planned: table.planned().clone(),
+        changes,
+        schema,
+        returned: returned.as_ref().map(|returned| Arc::new(returned.as_arrow().clone())),
+        original: LogicalPlan::Dml(dml.clone()),
+    };
     let sink_name = TableReference::bare(format!("{}_of_{name}", changes.operation().to_lowercase()));
-    Ok(LogicalPlan::Dml(DmlStatement::new(
-        sink_name,
-        provider_as_source(Arc::new(sink)),
-        WriteOp::Insert(InsertOp::Append),
-        Arc::new(input),
-    )))
+    let mut into_sink =
+        DmlStatement::new(sink_name, provider_as_source(Arc::new(sink)), WriteOp::Insert(InsertOp::Append), Arc::new(input));
+    if let Some(returned) = returned {
+        into_sink.output_schema = returned;
+    }
+    Ok(LogicalPlan::Dml(into_sink))
 }
 
 /// The rows of an INSERT, where VALUES may hold NULL in any column. DataFusion gives them the columns of the table, and then
@@ -139,10 +151,64 @@ fn with_nulls_let_through(input: LogicalPlan) -> Result<LogicalPlan> {
         .data()
 }
 
-/// The addresses alone, under their bare names.
-fn only_address(input: LogicalPlan) -> Result<LogicalPlan> {
-    let address = address_columns(input.schema())?.map(bare);
-    Ok(LogicalPlan::Projection(Projection::try_new(address.to_vec(), Arc::new(input))?))
+/// The addresses alone, under their bare names, and what is returned of the rows there.
+fn only_address(input: LogicalPlan, table: &LakeTable, returning: Option<&Returning>) -> Result<LogicalPlan> {
+    let mut exprs = address_columns(input.schema())?.map(bare).to_vec();
+    if let Some(returning) = returning {
+        let old = columns_of(table, |name| Expr::Column(Column::new(Some(returning.target.clone()), name)));
+        let row = ChangedRow { values: old.clone(), old, ..ChangedRow::default() };
+        exprs.extend(returning.columns(&row, &table.schema())?);
+    }
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
+}
+
+/// The new rows of an INSERT, and what is returned of them.
+fn with_returned(input: LogicalPlan, table: &LakeTable, returning: Option<&Returning>) -> Result<LogicalPlan> {
+    let Some(returning) = returning else { return Ok(input) };
+    let mut exprs: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+    let new = columns_of(table, |name| Expr::Column(Column::from_name(name)));
+    let row = ChangedRow { values: new.clone(), new, ..ChangedRow::default() };
+    exprs.extend(returning.columns(&row, &table.schema())?);
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
+}
+
+/// The new rows of an UPDATE, their addresses, and what is returned of them. New values become columns first, beside the old
+/// row and the rows of other tables.
+fn updated_rows(input: LogicalPlan, table: &LakeTable, returning: &Returning) -> Result<LogicalPlan> {
+    let LogicalPlan::Projection(projection) = &input else {
+        return Err(Error::internal("an UPDATE is planned without a projection").into());
+    };
+    let schema = table.schema();
+    let mut values: Vec<Expr> = Vec::new();
+    for (at, (field, value)) in schema.fields().iter().zip(&projection.expr).enumerate() {
+        let value = value.clone().unalias().cast_to(field.data_type(), projection.input.schema())?;
+        values.push(value.alias(format!("{NEW_VALUE}{at}")));
+    }
+    values.extend(projection.input.schema().columns().into_iter().map(Expr::Column));
+    let computed = LogicalPlan::Projection(Projection::try_new(values, projection.input.clone())?);
+
+    let new: Vec<(String, Expr)> = new_values(table).collect();
+    let mut exprs: Vec<Expr> = new.iter().map(|(name, value)| value.clone().alias(name)).collect();
+    exprs.extend(address_columns(computed.schema())?.map(bare));
+    let new: HashMap<String, Expr> = new.into_iter().collect();
+    let old = columns_of(table, |name| Expr::Column(Column::new(Some(returning.target.clone()), name)));
+    let row = ChangedRow { values: new.clone(), old, new, action: None };
+    exprs.extend(returning.columns(&row, &schema)?);
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(computed))?))
+}
+
+/// A column that holds a new value while what is returned is computed; the number of the table's column follows.
+pub(super) const NEW_VALUE: &str = "__amend_value_";
+
+/// The table's columns, and the columns that hold their new values.
+pub(super) fn new_values(table: &LakeTable) -> impl Iterator<Item = (String, Expr)> {
+    let names: Vec<String> = table.schema().fields().iter().map(|field| field.name().clone()).collect();
+    names.into_iter().enumerate().map(|(at, name)| (name, Expr::Column(Column::from_name(format!("{NEW_VALUE}{at}")))))
+}
+
+/// The table's columns, each with how it is written.
+pub(super) fn columns_of(table: &LakeTable, written: impl Fn(&str) -> Expr) -> HashMap<String, Expr> {
+    table.schema().fields().iter().map(|field| (field.name().clone(), written(field.name()))).collect()
 }
 
 /// The rows of an INSERT in the table's types; they must come in the table's column order.

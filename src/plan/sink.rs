@@ -34,6 +34,8 @@ pub struct RowSink {
     pub changes: RowChanges,
     /// The columns that reach the sink.
     pub schema: SchemaRef,
+    /// The columns that the statement returns, if it returns rows.
+    pub returned: Option<SchemaRef>,
     /// The statement before the rewrite.
     pub original: LogicalPlan,
 }
@@ -72,6 +74,7 @@ impl TableProvider for RowSink {
             schema: self.planned.snapshot.schema.clone(),
             changes: self.changes,
             rows_per_fragment: options.rows_per_fragment,
+            returned: self.returned.clone(),
             stop: stop.clone(),
         };
         let again = session.as_any().downcast_ref::<SessionState>().map(|state| {
@@ -84,6 +87,7 @@ impl TableProvider for RowSink {
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,
             max_attempts: options.max_statement_attempts.max(1),
+            returned: self.returned.clone(),
             stop,
             lease: self.pin.lease().unwrap_or_else(|| log.leases().take(version)),
             log,

@@ -4,6 +4,7 @@
 //!   ScanRequest { fragments, deleted rows, projection, predicate, .. }
 //!      |  pruning     which fragments can hold a row that matches, by the statistics of the manifest
 //!      |  statistics  what the planner may believe of those that are left
+//!      |  backing     which of a fragment's files hold the columns that are wanted
 //!      v
 //!   plan            DataSourceExec( file groups, FragmentSource )
 //!      |                                |
@@ -20,6 +21,7 @@
 //! field id alone; what the planner is told to be exact is exact for the *live* rows.
 
 pub mod address;
+mod backing;
 pub mod evolve;
 mod mask;
 mod nan;
@@ -30,6 +32,7 @@ pub mod pruning;
 mod reader;
 pub mod source;
 pub mod statistics;
+mod zip;
 
 #[cfg(test)]
 mod tests;

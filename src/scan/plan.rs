@@ -6,11 +6,14 @@
 //!   in groups   partition i reads the fragments of group i, in their order, row by row (OPTIMIZE: new addresses follow)
 //! ```
 //!
+//! A fragment is read from one file where that holds all columns that are wanted, else from several side by side (`zip`).
+//!
 //! Goes in: the fragments of a version and the rows deleted in each. Comes out: an execution plan for their live rows.
 //! Always holds: the deleted rows given are as many as the fragment says (else the scan is refused, since counts are answered
 //! from the fragment); every file is read through its checksums.
 
 use super::address::{is_reserved, scan_schema};
+use super::backing::{Reading, reading};
 use super::evolve::FieldIdAdapterFactory;
 use super::external;
 use super::mask::Deletions;
@@ -18,6 +21,7 @@ use super::pruning::prune;
 use super::reader::{FileOf, FragmentReaderFactory};
 use super::source::FragmentSource;
 use super::statistics::{of_fragment, of_fragments};
+use super::zip::{LaneFile, Lanes};
 use crate::error::{Error, Result};
 use crate::manifest::leases::Lease;
 use crate::store::{FileCheck, ObjectName, Store, VerifiedStore};
@@ -27,7 +31,7 @@ use crate::table::schema::TableSchema;
 use chrono::DateTime;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
-use datafusion::common::config::TableParquetOptions;
+use datafusion::common::config::{ConfigOptions, TableParquetOptions};
 use datafusion::common::{ColumnStatistics, Result as EngineResult, ScalarValue, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetAccessPlan;
@@ -97,6 +101,11 @@ pub fn fragments_read(plan: &dyn ExecutionPlan) -> Vec<FragmentId> {
 
 /// The plan of a scan.
 pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn ExecutionPlan>> {
+    plan_with(request, session.runtime_env(), session.config_options())
+}
+
+/// The plan of a scan, where there is no session.
+pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOptions) -> EngineResult<Arc<dyn ExecutionPlan>> {
     if let Some(column) = request.schema.columns().find(|column| is_reserved(&column.name)) {
         return Err(external(Error::invalid(format!("column '{}' of table '{}' has a reserved name", column.name, request.table))));
     }
@@ -104,7 +113,7 @@ pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn
     let schema = scan_schema(Arc::clone(&columns));
     let projection = request.projection.clone().unwrap_or_else(|| (0..columns.fields().len()).collect());
 
-    let Files { files, checks, statistics } = request.files(&columns, &projection).map_err(external)?;
+    let Files { files, checks, statistics, zipped } = request.files(&columns, &projection).map_err(external)?;
     let is_empty = statistics.is_empty();
     let files_with_deletions = files.iter().flatten().filter(|file| file.extension::<Deletions>().is_some()).count();
     let groups = match &request.groups {
@@ -119,16 +128,16 @@ pub fn plan(request: ScanRequest, session: &dyn Session) -> EngineResult<Arc<dyn
     let in_order = request.groups.is_some();
     let partitioning = in_order.then(|| Partitioning::UnknownPartitioning(groups.len()));
 
-    let url = register(&request.store, session.runtime_env())?;
+    let url = register(&request.store, runtime)?;
     let verified = VerifiedStore::new(Arc::clone(request.store.objects()), checks);
-    let footers = session.runtime_env().cache_manager.get_file_metadata_cache();
-    let mut options = TableParquetOptions { global: session.config_options().execution.parquet.clone(), ..Default::default() };
+    let footers = runtime.cache_manager.get_file_metadata_cache();
+    let mut parquet = TableParquetOptions { global: options.execution.parquet.clone(), ..Default::default() };
     // The type of a column is the table's, whatever the session thinks of INT96.
-    options.global.coerce_int96 = None;
+    parquet.global.coerce_int96 = None;
     let parquet = ParquetSource::new(schema)
-        .with_table_parquet_options(options)
+        .with_table_parquet_options(parquet)
         .with_parquet_file_reader_factory(Arc::new(FragmentReaderFactory::new(verified, footers, request.lease.clone())));
-    let source = FragmentSource::new(parquet, request.pushdown_filters, files_with_deletions);
+    let source = FragmentSource::new(parquet, request.pushdown_filters, files_with_deletions, zipped);
     let config = FileScanConfigBuilder::new(url, Arc::new(source))
         .with_projection_indices(Some(projection))?
         .with_file_groups(groups)
@@ -150,6 +159,8 @@ struct Files {
     checks: HashMap<Path, FileCheck>,
     /// What is known of each of those that are read.
     statistics: Vec<Statistics>,
+    /// How many of them stand for several files of their fragment.
+    zipped: usize,
 }
 
 impl ScanRequest {
@@ -175,21 +186,65 @@ impl ScanRequest {
                 found.files.push(None);
                 continue;
             }
-            let (file, check) = self.file(fragment, deleted.as_ref())?;
+            let file = self.fragment(fragment, deleted.as_ref(), &seen, &mut found)?;
             let known = of_fragment(fragment, &self.schema, columns, &seen);
-            found.checks.insert(file.object_meta.location.clone(), check);
             found.files.push(Some(file.with_statistics(Arc::new(known.clone()))));
             found.statistics.push(known);
         }
         Ok(found)
     }
 
-    /// The file of a fragment, with what its readers have to know, and with what its bytes are held against.
-    fn file(&self, fragment: &Arc<Fragment>, deleted: Option<&Arc<RoaringBitmap>>) -> Result<(PartitionedFile, FileCheck)> {
-        let file = match fragment.files.as_slice() {
-            [file] if file.base.is_none() => file,
-            _ => {
-                let what = format!("reading fragment {} of table '{}', which is not one file of its folder,", fragment.id, self.table);
+    /// The file of a fragment, or the one that stands for those that are read side by side.
+    fn fragment(
+        &self,
+        fragment: &Arc<Fragment>,
+        deleted: Option<&Arc<RoaringBitmap>>,
+        seen: &[bool],
+        found: &mut Files,
+    ) -> Result<PartitionedFile> {
+        let deleted_rows = deleted.map_or(0, |deleted| deleted.len());
+        if deleted_rows != u64::from(fragment.deleted_rows()) {
+            let (id, expected) = (fragment.id, fragment.deleted_rows());
+            return Err(Error::internal(format!("{deleted_rows} deleted rows were given for fragment {id}, which has {expected}")));
+        }
+        let deleted = deleted.filter(|deleted| !deleted.is_empty());
+        let mut open = |file: usize| {
+            let (opened, check) = self.file(fragment, file)?;
+            found.checks.insert(opened.object_meta.location.clone(), check);
+            Ok::<_, Error>(opened)
+        };
+        let file = match reading(fragment, &self.schema, seen) {
+            Reading::OneFile(at) => {
+                let file = open(at)?;
+                match deleted.zip(fragment.files.get(at)).and_then(|(deleted, record)| live_row_groups(record, deleted)) {
+                    Some(access) => file.with_extension(access),
+                    None => file,
+                }
+            }
+            Reading::SideBySide(lanes) => {
+                let lanes = lanes.into_iter().map(|lane| Ok(LaneFile { file: open(lane.file)?, columns: lane.columns }));
+                let lanes = lanes.collect::<Result<Vec<_>>>()?;
+                let first = lanes.first().ok_or_else(|| Error::internal(format!("fragment {} is read from no file", fragment.id)))?;
+                found.zipped += 1;
+                first.file.clone().with_extension(Lanes(Arc::new(lanes)))
+            }
+        };
+        Ok(match deleted {
+            Some(deleted) => file.with_extension(Deletions(Arc::clone(deleted))),
+            None => file,
+        })
+    }
+
+    /// A file of a fragment, with what its readers have to know, and with what its bytes are held against.
+    fn file(&self, fragment: &Arc<Fragment>, at: usize) -> Result<(PartitionedFile, FileCheck)> {
+        let file = match fragment.files.get(at) {
+            Some(file) if file.base.is_none() => file,
+            Some(_) => {
+                let what = format!("reading fragment {} of table '{}' from outside of its folder", fragment.id, self.table);
+                return Err(Error::unsupported(what, None));
+            }
+            None => {
+                let what = format!("reading fragment {} of table '{}', which has no file,", fragment.id, self.table);
                 return Err(Error::unsupported(what, None));
             }
         };
@@ -198,11 +253,6 @@ impl ScanRequest {
         let rows: u64 = file.row_groups.iter().map(|rows| u64::from(*rows)).sum();
         if rows != u64::from(fragment.physical_rows) {
             return Err(damaged(format!("its row groups have {rows} rows, fragment {} has {}", fragment.id, fragment.physical_rows)));
-        }
-        let deleted_rows = deleted.map_or(0, |deleted| deleted.len());
-        if deleted_rows != u64::from(fragment.deleted_rows()) {
-            let (id, expected) = (fragment.id, fragment.deleted_rows());
-            return Err(Error::internal(format!("{deleted_rows} deleted rows were given for fragment {id}, which has {expected}")));
         }
         let check = FileCheck {
             size_bytes: file.size_bytes,
@@ -214,16 +264,10 @@ impl ScanRequest {
         // Files never change, so what is cached of one never goes stale, and no time is needed to tell.
         let (last_modified, size) = (DateTime::UNIX_EPOCH, file.size_bytes);
         let object = ObjectMeta { location: self.store.location(&name), last_modified, size, e_tag: None, version: None };
-        let mut partitioned = PartitionedFile::from(object)
+        let partitioned = PartitionedFile::from(object)
             .with_partition_values(vec![ScalarValue::UInt32(Some(fragment.id.0))])
             .with_metadata_size_hint(footer_hint(file))
-            .with_extension(FileOf { fragment: Arc::clone(fragment), table: Arc::clone(&self.table) });
-        if let Some(deleted) = deleted.filter(|deleted| !deleted.is_empty()) {
-            partitioned = partitioned.with_extension(Deletions(Arc::clone(deleted)));
-            if let Some(access) = live_row_groups(file, deleted) {
-                partitioned = partitioned.with_extension(access);
-            }
-        }
+            .with_extension(FileOf { fragment: Arc::clone(fragment), file: at, table: Arc::clone(&self.table) });
         Ok((partitioned, check))
     }
 }

@@ -10,7 +10,7 @@ use super::nan::without_misleading_bounds;
 use crate::error::Error;
 use crate::manifest::leases::Lease;
 use crate::store::VerifiedStore;
-use crate::table::fragment::Fragment;
+use crate::table::fragment::{DataFile, Fragment};
 use bytes::Bytes;
 use datafusion::common::DataFusionError;
 use datafusion::datasource::listing::PartitionedFile;
@@ -32,15 +32,21 @@ use std::sync::Arc;
 /// The fragment whose data a file holds: an extension of its `PartitionedFile`.
 #[derive(Debug, Clone)]
 pub struct FileOf {
-    /// The fragment; the file is its only one.
+    /// The fragment.
     pub fragment: Arc<Fragment>,
+    /// Which of its files it is.
+    pub file: usize,
     /// The table, for errors.
     pub table: Arc<str>,
 }
 
 impl FileOf {
+    fn record(&self) -> Option<&DataFile> {
+        self.fragment.files.get(self.file)
+    }
+
     fn damaged(&self, reason: String) -> ParquetError {
-        let object = self.fragment.files.first().map_or("", |file| file.path.as_str());
+        let object = self.record().map_or("", |file| file.path.as_str());
         ParquetError::External(Box::new(Error::damaged(self.table.as_ref(), object, reason)))
     }
 
@@ -50,7 +56,7 @@ impl FileOf {
     }
 
     fn check_rows(&self, footer: &ParquetMetaData) -> Result<(), String> {
-        let recorded = self.fragment.files.iter().flat_map(|file| file.row_groups.iter()).map(|rows| i64::from(*rows));
+        let recorded = self.record().into_iter().flat_map(|file| file.row_groups.iter()).map(|rows| i64::from(*rows));
         let found = footer.row_groups().iter().map(|group| group.num_rows());
         if recorded.clone().eq(found.clone()) {
             return Ok(());
@@ -148,7 +154,7 @@ impl Footer {
                 other => ParquetError::External(Box::new(other)),
             })?;
         self.file_of.check(&footer)?;
-        match self.file_of.fragment.files.first() {
+        match self.file_of.record() {
             Some(file) => without_misleading_bounds(footer, file),
             None => Ok(footer),
         }

@@ -5,12 +5,13 @@
 //! here: only this source knows whether the reader has to yield row numbers as well.
 //!
 //! Goes in: what the optimizer pushes down, and files with their `Deletions`. Comes out: what reads them.
-//! Always holds: a scan without deletions is read by `ParquetSource` itself; in the other case the reader below the mask has no
+//! Always holds: a scan of files without deletions that are read one by one is read by `ParquetSource` itself; in the other case the reader below the mask has no
 //! limit, because it would count deleted rows.
 
 use super::address::OFFSET_COLUMN;
 use super::external;
 use super::mask::{Deletions, MaskMorselizer, RowNumbers};
+use super::zip::{Lanes, ZipMorselizer, Zipper};
 use crate::error::Error;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -39,22 +40,27 @@ pub struct FragmentSource {
     projection: ProjectionExprs,
     /// Whether filters are evaluated row by row within the scan; `None` leaves it to the session.
     pushdown_filters: Option<bool>,
+    /// Reads files in full, for those that are read side by side: nothing is pushed into it.
+    plain: ParquetSource,
     /// How many files have deletions, for EXPLAIN.
     files_with_deletions: usize,
+    /// How many fragments are read from several files side by side, for EXPLAIN.
+    zipped: usize,
 }
 
 impl FragmentSource {
     /// Reads through `base`, whose schema is that of [`scan_schema`](super::address::scan_schema), and whose projection is as it
     /// was made.
-    pub fn new(base: ParquetSource, pushdown_filters: Option<bool>, files_with_deletions: usize) -> Self {
+    pub fn new(base: ParquetSource, pushdown_filters: Option<bool>, files_with_deletions: usize, zipped: usize) -> Self {
         let schema = base.table_schema().table_schema();
         let all: Vec<usize> = (0..schema.fields().len()).collect();
         let projection = ProjectionExprs::from_indices(&all, schema);
+        let plain = base.clone();
         let base = match pushdown_filters {
             Some(pushdown_filters) => base.with_pushdown_filters(pushdown_filters),
             None => base,
         };
-        FragmentSource { base, projection, pushdown_filters, files_with_deletions }
+        FragmentSource { base, projection, pushdown_filters, plain, files_with_deletions, zipped }
     }
 
     /// This source with what `ParquetSource` made of itself.
@@ -98,9 +104,19 @@ impl FileSource for FragmentSource {
         partition: usize,
     ) -> Result<Box<dyn Morselizer>> {
         // Partitions take each other's files, so one file with deletions in any group counts for all.
-        let is_clean = |file: &PartitionedFile| file.extension::<Deletions>().is_none();
-        if base_config.file_groups.iter().all(|group| group.iter().all(is_clean)) {
-            return self.projected(&self.projection)?.create_morselizer(object_store, base_config, partition);
+        let any = |has: fn(&PartitionedFile) -> bool| base_config.file_groups.iter().any(|group| group.iter().any(has));
+        let masked = any(|file| file.extension::<Deletions>().is_some());
+        let zipped = any(|file| file.extension::<Lanes>().is_some());
+        let zip = |single, projection, config: &FileScanConfig| -> Result<Box<dyn Morselizer>> {
+            if !zipped {
+                return Ok(single);
+            }
+            let zipper = Zipper::new(self.plain.clone(), Arc::clone(&object_store), config, partition, self.base.filter(), projection)?;
+            Ok(Box::new(ZipMorselizer::new(single, zipper)))
+        };
+        if !masked {
+            let single = self.projected(&self.projection)?.create_morselizer(Arc::clone(&object_store), base_config, partition)?;
+            return zip(single, self.projection.clone(), base_config);
         }
         let (projection, numbers) = self.projection_with_row_numbers()?;
         let reader = self.projected(&projection)?;
@@ -110,7 +126,8 @@ impl FileSource for FragmentSource {
             .build();
         config.preserve_order = base_config.preserve_order;
         let masked_rows = MetricBuilder::new(self.base.metrics()).counter("masked_rows", partition);
-        let inner = reader.create_morselizer(object_store, &config, partition)?;
+        let single = reader.create_morselizer(Arc::clone(&object_store), &config, partition)?;
+        let inner = zip(single, projection, &config)?;
         Ok(Box::new(MaskMorselizer::new(inner, numbers, masked_rows)))
     }
 
@@ -119,9 +136,11 @@ impl FileSource for FragmentSource {
     }
 
     fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        let sized = self.base.with_batch_size(batch_size);
         // `ParquetSource` gives a `ParquetSource`; if it ever does not, the batches are of the size it had.
-        self.with_base(&sized).unwrap_or_else(|_| Arc::new(self.clone()))
+        let sized = |source: &ParquetSource| source.with_batch_size(batch_size).downcast_ref::<ParquetSource>().cloned();
+        let base = sized(&self.base).unwrap_or_else(|| self.base.clone());
+        let plain = sized(&self.plain).unwrap_or_else(|| self.plain.clone());
+        Arc::new(FragmentSource { base, plain, ..self.clone() })
     }
 
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
@@ -142,11 +161,14 @@ impl FileSource for FragmentSource {
 
     fn fmt_extra(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         self.base.fmt_extra(format, f)?;
-        match (self.files_with_deletions, format) {
-            (0, _) => Ok(()),
-            (files, DisplayFormatType::TreeRender) => writeln!(f, "deletions={files} files"),
-            (files, _) => write!(f, ", deletions={files} files"),
+        for (count, name, what) in [(self.files_with_deletions, "deletions", "files"), (self.zipped, "side_by_side", "fragments")] {
+            match (count, format) {
+                (0, _) => {}
+                (count, DisplayFormatType::TreeRender) => writeln!(f, "{name}={count} {what}")?,
+                (count, _) => write!(f, ", {name}={count} {what}")?,
+            }
         }
+        Ok(())
     }
 
     fn supports_repartitioning(&self) -> bool {

@@ -6,4 +6,5 @@ mod fixture;
 mod oracle;
 mod planning;
 mod row_groups;
+mod several_files;
 mod trust;

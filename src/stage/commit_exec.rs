@@ -12,6 +12,7 @@
 //! did not land is removed.
 
 use super::parts;
+use super::returning::Returned;
 use super::scope::{Done, SessionScope};
 use super::stop::Stop;
 use crate::commit::staged::{objects, remove};
@@ -38,7 +39,7 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
     ReplaceChildrenOptions, execute_stream,
 };
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -71,6 +72,8 @@ pub struct CommitSpec {
     pub again: Option<Arc<dyn PlanAgain>>,
     /// How many times the statement is run at most.
     pub max_attempts: u32,
+    /// The columns that the statement returns, if it returns rows instead of their number.
+    pub returned: Option<SchemaRef>,
     /// What tells the writers that one of them failed.
     pub stop: Arc<Stop>,
     /// What keeps the version that was read, and what is written.
@@ -90,7 +93,7 @@ impl CommitExec {
     /// Commits what `input` stages.
     pub fn new(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(COUNT_SCHEMA.clone()),
+            EquivalenceProperties::new(spec.returned.as_ref().unwrap_or(&COUNT_SCHEMA).clone()),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,
@@ -111,13 +114,35 @@ pub async fn collect_step(
     stop: &Stop,
     context: Arc<TaskContext>,
 ) -> Result<Step> {
+    collect_parts(input, operation, statement, log, stop, None, context).await.map(|(step, _)| step)
+}
+
+/// The same, with the rows that the statement returns.
+async fn collect_parts(
+    input: Arc<dyn ExecutionPlan>,
+    operation: &'static str,
+    statement: String,
+    log: &VersionLog,
+    stop: &Stop,
+    returned: Option<&SchemaRef>,
+    context: Arc<TaskContext>,
+) -> Result<(Step, Vec<RecordBatch>)> {
     stop.reset();
     let mut staged = Vec::new();
+    let mut rows = returned.map(|schema| Returned::new(schema.clone(), &context));
     let mut stream = execute_stream(input, context)?;
     let mut failure = None;
     while let Some(batch) = stream.next().await {
-        match batch.map_err(Error::from).and_then(|batch| parts::from_batch(&batch)) {
-            Ok(steps) => staged.extend(steps),
+        let answer = batch.map_err(Error::from).and_then(|batch| parts::from_batch(&batch, returned));
+        let held = answer.and_then(|(steps, returned)| {
+            staged.extend(steps);
+            match (&mut rows, returned) {
+                (Some(rows), Some(returned)) => rows.push(returned),
+                _ => Ok(()),
+            }
+        });
+        match held {
+            Ok(()) => {}
             // Others may have staged something by now: they are told, and heard to the end.
             Err(error) => {
                 stop.fail();
@@ -134,12 +159,12 @@ pub async fn collect_step(
     if merged.is_err() {
         remove(log.store(), &objects).await;
     }
-    merged
+    Ok((merged?, rows.map(Returned::into_batches).unwrap_or_default()))
 }
 
 /// One run of a statement: what it changed, or what makes it run again.
 enum Run {
-    Done(Done),
+    Done(Done, Vec<RecordBatch>),
     Collided(Error),
     /// Others rewrote all that it rewrote.
     GivenUp(Done),
@@ -151,9 +176,9 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     if let Some(scope) = &scope {
         scope.check_target(&spec.log)?;
     }
-    let step = collect_step(input, spec.operation, statement, &spec.log, &spec.stop, context).await?;
+    let (step, rows) = collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context).await?;
     let counts = step.counts;
-    let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts });
+    let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts }, rows);
     let written = objects(step.actions.iter());
     let maps = match maps(spec, &step).await {
         Ok(maps) => maps,
@@ -180,7 +205,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     }
     match commit::publish(&spec.log, &staged, reran).await {
         Ok(Committed { version, counts, facts, .. }) => match done(counts.first().copied().unwrap_or_default(), version, facts) {
-            Run::Done(done) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
+            Run::Done(done, _) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
             done => Ok(done),
         },
         Err(error @ Error::Conflict(_)) => Ok(Run::Collided(error)),
@@ -204,17 +229,17 @@ pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Stag
 }
 
 /// Runs a statement until it lands or cannot.
-async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<Done> {
+async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<(Done, Vec<RecordBatch>)> {
     let (mut input, mut spec, mut reran) = (input, spec, 0u32);
     loop {
-        let told = |mut done: Done| {
+        let told = |mut done: Done, rows| {
             done.facts.reran = reran;
-            done
+            (done, rows)
         };
         let outcome = match run_once(input, &spec, reran, context.clone()).await? {
-            Run::Done(done) => return Ok(told(done)),
+            Run::Done(done, rows) => return Ok(told(done, rows)),
             Run::Collided(error) => Err(error),
-            Run::GivenUp(done) => Ok(told(done)),
+            Run::GivenUp(done) => Ok(told(done, vec![])),
         };
         reran += 1;
         let Some(again) = spec.again.clone().filter(|_| reran < spec.max_attempts) else { return outcome };
@@ -241,6 +266,14 @@ fn taken_apart(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Commitment>> {
     *first = input;
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     Ok(Some((plan.clone().replace_children(children, options)?, spec)))
+}
+
+/// Whether a plan changes a table and yields rows instead of their number.
+pub fn returns_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match plan.downcast_ref::<CommitExec>() {
+        Some(commit) => commit.spec.returned.is_some(),
+        None => plan.children().first().is_some_and(|child| returns_rows(child)),
+    }
 }
 
 fn count_batch(count: u64) -> EngineResult<RecordBatch> {
@@ -308,19 +341,21 @@ impl ExecutionPlan for CommitExec {
         let (input, spec) = (self.input.clone(), self.spec.clone());
         let attempts = MetricBuilder::new(&self.metrics).counter("commit_attempts", 0);
         let commit_time = MetricBuilder::new(&self.metrics).subset_time("statement_time", 0);
+        let (schema, returns) = (self.schema(), self.spec.returned.is_some());
         let stream = futures::stream::once(async move {
             let timer = commit_time.timer();
             let done = run(input, spec, context.clone()).await;
             timer.done();
-            let done = done.map_err(DataFusionError::from)?;
+            let (done, rows) = done.map_err(DataFusionError::from)?;
             attempts.add(done.facts.attempts as usize);
             let count = done.count();
             if let Some(scope) = context.session_config().get_extension::<SessionScope>() {
                 scope.set_done(done);
             }
-            count_batch(count)
+            Ok::<_, DataFusionError>(if returns { rows } else { vec![count_batch(count)?] })
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(COUNT_SCHEMA.clone(), stream.boxed())))
+        let batches = stream.map_ok(|batches| futures::stream::iter(batches.into_iter().map(Ok))).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.boxed())))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -70,7 +70,7 @@ fn new_fragment(schema: &TableSchema, data_change: bool) -> [Action; 2] {
     };
     let fragment = Ref::Local(Token(0));
     [
-        Action::AddFragment(AddFragment { id: Ref::Local(Token(0)), physical_rows: 0, data_change }),
+        Action::AddFragment(AddFragment { id: fragment, physical_rows: 0, data_change }),
         Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }),
     ]
 }

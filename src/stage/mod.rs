@@ -15,6 +15,7 @@ mod intent;
 pub mod marks;
 pub mod parts;
 mod places;
+mod returning;
 pub mod rewrite_exec;
 pub mod row_changes;
 pub mod scope;

@@ -16,7 +16,8 @@ use crate::txn::action::{Action, SetDeletionFile};
 use crate::txn::composite::{RowCounts, Step};
 use crate::txn::refs::{FragmentRef, Ref, Token};
 use crate::txn::wire;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, new_null_array};
+use datafusion::arrow::compute::{filter_record_batch, is_null};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
@@ -25,19 +26,41 @@ use std::sync::{Arc, LazyLock};
 /// The schema of what a writer answers.
 pub static PART_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("staged", DataType::Binary, false)])));
 
-/// The answer of a writer that staged `step`.
-pub fn to_batch(step: &Step) -> Result<RecordBatch> {
-    let bytes = wire::encode_step(step);
-    let column: ArrayRef = Arc::new(BinaryArray::from_iter_values([bytes]));
-    RecordBatch::try_new(PART_SCHEMA.clone(), vec![column]).map_err(|e| Error::internal(format!("a staged part: {e}")))
+/// What writers answer of whose rows these columns are returned: a row with a part in the first column, or rows with NULL there.
+pub fn schema(returned: Option<&SchemaRef>) -> SchemaRef {
+    let Some(returned) = returned else { return PART_SCHEMA.clone() };
+    let staged = PART_SCHEMA.fields().iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
+    Arc::new(Schema::new(staged.chain(returned.fields().iter().cloned()).collect::<Vec<_>>()))
 }
 
-/// The steps in a writer's answer.
-pub fn from_batch(batch: &RecordBatch) -> Result<Vec<Step>> {
+/// The answer of a writer that staged `step`.
+pub fn to_batch(step: &Step, schema: &SchemaRef) -> Result<RecordBatch> {
+    let bytes = wire::encode_step(step);
+    let staged: ArrayRef = Arc::new(BinaryArray::from_iter_values([bytes]));
+    let nothing = schema.fields().iter().skip(1).map(|field| new_null_array(field.data_type(), 1));
+    answer(schema, [staged].into_iter().chain(nothing).collect())
+}
+
+/// The answer of a writer that returns `rows`.
+pub fn returned_to_batch(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let staged = new_null_array(&DataType::Binary, rows.num_rows());
+    answer(schema, [staged].into_iter().chain(rows.columns().iter().cloned()).collect())
+}
+
+fn answer(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    RecordBatch::try_new(schema.clone(), columns).map_err(|e| Error::internal(format!("a writer's answer: {e}")))
+}
+
+/// The steps in a writer's answer, and the rows that it returns if there are columns for them.
+pub fn from_batch(batch: &RecordBatch, returned: Option<&SchemaRef>) -> Result<(Vec<Step>, Option<RecordBatch>)> {
     let column = batch.columns().first().and_then(|column| column.as_binary_opt::<i32>());
     let column = column.ok_or_else(|| Error::internal("a staged part has another shape"))?;
-    let parts = (0..column.len()).map(|at| wire::decode_step(column.value(at)));
-    parts.collect::<Result<_, _>>().map_err(|e| Error::internal(format!("a staged part cannot be read: {e}")))
+    let unreadable = |e| Error::internal(format!("a staged part cannot be read: {e}"));
+    let steps = column.iter().flatten().map(wire::decode_step).collect::<Result<_, _>>().map_err(unreadable)?;
+    let Some(returned) = returned.filter(|_| column.null_count() > 0) else { return Ok((steps, None)) };
+    let rows = filter_record_batch(batch, &is_null(column).map_err(|e| Error::internal(format!("returned rows: {e}")))?);
+    let rows = rows.and_then(|rows| RecordBatch::try_new(returned.clone(), rows.columns().get(1..).unwrap_or_default().to_vec()));
+    Ok((steps, Some(rows.map_err(|e| Error::internal(format!("returned rows: {e}")))?)))
 }
 
 /// The one step of all parts of a statement.

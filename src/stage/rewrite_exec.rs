@@ -153,7 +153,7 @@ impl ExecutionPlan for RewriteExec {
                 };
                 let step = rewrite(spec, &group, track, rows).await?;
                 rows_moved.add(step.counts.moved as usize);
-                Ok(parts::to_batch(&step)?)
+                Ok(parts::to_batch(&step, &parts::PART_SCHEMA)?)
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(parts::PART_SCHEMA.clone(), stream.boxed())))

@@ -6,6 +6,8 @@
 //!   UPDATE   row columns  __amend_fragment  __amend_offset
 //!   MERGE    row columns  __amend_fragment  __amend_offset  __amend_action
 //! ```
+//!
+//! Columns that the statement returns follow: `__amend_returned_0`, `__amend_returned_1`, ..
 
 /// The column that says what a row of a MERGE is for.
 pub const ACTION_COLUMN: &str = "__amend_action";
@@ -15,6 +17,9 @@ pub const ACTION_INSERT: i32 = 1;
 pub const ACTION_UPDATE: i32 = 2;
 /// A row of a MERGE that goes; its values mean nothing.
 pub const ACTION_DELETE: i32 = 3;
+
+/// What a column is called that the statement returns; its number follows.
+pub const RETURNED_COLUMN: &str = "__amend_returned_";
 
 /// The statement whose rows a writer gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 use super::transaction::{OpenTransaction, Target};
 use crate::commit::Staged;
 use crate::error::{Error, Result};
+use crate::faulty::{self, Fault};
 use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
@@ -163,9 +164,15 @@ impl ReadView for SessionScope {
                 }
             }
         }
-        let (newest, lease) = log.newest_leased().await?;
+        let (mut newest, lease) = log.newest_leased().await?;
+        if faulty::is(Fault::StaleRead) && self.in_transaction() {
+            newest = log.read(newest.snapshot.version.saturating_sub(1).max(2)).await?;
+        }
         match &mut self.state().transaction {
             None => Ok(newest),
+            Some(transaction) if faulty::is(Fault::FracturedRead) => {
+                Ok(transaction.views.entry(key).insert_entry((newest, lease)).get().0.clone())
+            }
             Some(transaction) => Ok(transaction.views.entry(key).or_insert((newest, lease)).0.clone()),
         }
     }

@@ -6,10 +6,13 @@
 //!   the statement's actions name fragments of the working version;
 //!   those that the transaction itself made become tokens again
 //! ```
+//!
+//! At its end fragments that came and went in it are left out, and their files removed.
 
 use super::scope::StagedStatement;
 use crate::commit::staged::{Staged, objects};
 use crate::error::{Error, Result};
+use crate::faulty::{self, Fault};
 use crate::manifest::apply;
 use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
@@ -20,6 +23,7 @@ use crate::table::schema::FieldId;
 use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{Step, Transaction, TransactionId};
+use crate::txn::normalise;
 use crate::txn::rebase::{self, Rebase};
 use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
 use std::collections::{BTreeMap, HashMap};
@@ -40,8 +44,8 @@ impl OpenTransaction {
     /// The version of a table that it reads: its own working version where it has changed the table.
     pub(super) fn view(&self, key: &str) -> Option<Arc<Version>> {
         match &self.target {
-            Some(target) if target.log.store().label() == key => Some(target.working.clone()),
-            _ => self.views.get(key).map(|(version, _)| version.clone()),
+            Some(target) if target.log.store().label() == key && !faulty::is(Fault::ForgetOwnWrites) => Some(target.working.clone()),
+            _ => self.views.get(key).filter(|_| !faulty::is(Fault::FracturedRead)).map(|(version, _)| version.clone()),
         }
     }
 
@@ -141,15 +145,16 @@ impl Target {
         step
     }
 
-    pub(super) fn into_staged(self) -> StagedStatement {
-        let objects = objects(self.transaction.actions());
-        let writes = !objects.is_empty();
-        let field_ids = if writes { self.minted.fields } else { BTreeMap::new() };
-        StagedStatement {
-            log: self.log,
-            staged: Staged { transaction: self.transaction, maps: self.maps, objects, field_ids },
-            lease: self.lease,
+    pub(super) fn into_staged(mut self) -> StagedStatement {
+        if faulty::is(Fault::DropLastStep) && self.transaction.steps.len() > 1 {
+            self.transaction.steps.pop();
         }
+        // Files of fragments that came and went stay among the objects, so that they are removed.
+        let written = objects(self.transaction.actions());
+        let (transaction, maps) = normalise::vanish(self.transaction, self.maps);
+        let names_columns = !objects(transaction.actions()).is_empty();
+        let field_ids = if names_columns { self.minted.fields } else { BTreeMap::new() };
+        StagedStatement { log: self.log, staged: Staged { transaction, maps, objects: written, field_ids }, lease: self.lease }
     }
 }
 

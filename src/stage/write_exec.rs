@@ -8,6 +8,7 @@
 use super::intent;
 use super::marks::Marks;
 use super::parts;
+use super::returning::Returned;
 use super::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, RowChanges};
 use super::stop::Stop;
 use super::writer::{FragmentWriter, NewFragment, discard};
@@ -18,17 +19,19 @@ use crate::table::schema::TableSchema;
 use crate::txn::action::{Action, AddDataFile, AddFragment};
 use crate::txn::composite::{RowCounts, Step};
 use crate::txn::refs::{Ref, Token};
-use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch};
+use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int32Array, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::{Int32Type, Int64Type, UInt32Type};
+use datafusion::arrow::datatypes::{Int32Type, Int64Type, SchemaRef, UInt32Type};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result as EngineResult};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, EvaluationType, SchedulingType};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, PlanProperties,
+};
 use futures::StreamExt;
 use std::fmt::{self, Display};
 use std::sync::Arc;
@@ -46,6 +49,8 @@ pub struct WriteSpec {
     pub changes: RowChanges,
     /// The size of a new fragment.
     pub rows_per_fragment: u32,
+    /// The columns that the statement returns, if it returns rows.
+    pub returned: Option<SchemaRef>,
     /// Told when the statement has failed elsewhere.
     pub stop: Arc<Stop>,
 }
@@ -63,7 +68,7 @@ impl WriteExec {
     /// Writes what `input` yields.
     pub fn new(input: Arc<dyn ExecutionPlan>, spec: Arc<WriteSpec>) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(parts::PART_SCHEMA.clone()),
+            EquivalenceProperties::new(parts::schema(spec.returned.as_ref())),
             Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
             EmissionType::Final,
             Boundedness::Bounded,
@@ -71,6 +76,11 @@ impl WriteExec {
         .with_scheduling_type(SchedulingType::Cooperative)
         .with_evaluation_type(EvaluationType::Eager);
         WriteExec { input, spec, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    fn distribution(&self) -> Distribution {
+        // A row that is met several times is returned once.
+        if self.spec.returned.is_some() { Distribution::SinglePartition } else { Distribution::UnspecifiedDistribution }
     }
 }
 
@@ -106,6 +116,14 @@ impl ExecutionPlan for WriteExec {
         vec![false]
     }
 
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![self.distribution()]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![self.distribution()])
+    }
+
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> EngineResult<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
             (Some(input), true) => Ok(Arc::new(WriteExec::new(input, self.spec.clone()))),
@@ -121,16 +139,20 @@ impl ExecutionPlan for WriteExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
+        let returned = self.spec.returned.clone().map(|schema| Returned::new(schema, &context));
         let input = self.spec.stop.watch(self.input.execute(partition, context)?);
-        let writing = Writing::new(self.spec.clone(), &self.metrics, partition);
-        let stream = futures::stream::once(writing.run(input)).filter_map(|part| async move {
-            match part {
-                Ok(Some(step)) => Some(parts::to_batch(&step).map_err(DataFusionError::from)),
-                Ok(None) => None,
-                Err(error) => Some(Err(error.into())),
+        let writing = Writing::new(self.spec.clone(), returned, &self.metrics, partition);
+        let schema = self.schema();
+        let answers = schema.clone();
+        let stream = futures::stream::once(writing.run(input)).flat_map(move |written| match written {
+            Ok((step, returned)) => {
+                let part = step.map(|step| parts::to_batch(&step, &answers));
+                let rows: Vec<_> = returned.iter().map(|rows| parts::returned_to_batch(rows, &answers)).collect();
+                futures::stream::iter(part.into_iter().chain(rows).map(|answer| answer.map_err(DataFusionError::from)).collect::<Vec<_>>())
             }
+            Err(error) => futures::stream::iter(vec![Err(error.into())]),
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(parts::PART_SCHEMA.clone(), stream.boxed())))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream.boxed())))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -142,6 +164,7 @@ impl ExecutionPlan for WriteExec {
 struct Writing {
     spec: Arc<WriteSpec>,
     marks: Marks,
+    returned: Option<Returned>,
     counts: RowCounts,
     rows_found: Count,
     rows_written: Count,
@@ -150,10 +173,11 @@ struct Writing {
 }
 
 impl Writing {
-    fn new(spec: Arc<WriteSpec>, metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+    fn new(spec: Arc<WriteSpec>, returned: Option<Returned>, metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         Writing {
             spec,
             marks: Marks::default(),
+            returned,
             counts: RowCounts::default(),
             rows_found: MetricBuilder::new(metrics).counter("rows_found", partition),
             rows_written: MetricBuilder::new(metrics).counter("rows_written", partition),
@@ -162,8 +186,8 @@ impl Writing {
         }
     }
 
-    /// Writes everything; `None` if there was nothing.
-    async fn run(mut self, mut input: SendableRecordBatchStream) -> Result<Option<Step>> {
+    /// Writes everything; no step if there was nothing. Also what the statement returns.
+    async fn run(mut self, mut input: SendableRecordBatchStream) -> Result<(Option<Step>, Vec<RecordBatch>)> {
         let spec = self.spec.clone();
         let mut writer = FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment);
         loop {
@@ -188,10 +212,9 @@ impl Writing {
         for (token, fragment) in (0..).zip(fragments) {
             actions.extend(add(Token(token), fragment, true));
         }
-        if actions.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(Step { actions, counts: self.counts, ..Step::default() }))
+        let returned = self.returned.map(Returned::into_batches).unwrap_or_default();
+        let step = (!actions.is_empty()).then(|| Step { actions, counts: self.counts, ..Step::default() });
+        Ok((step, returned))
     }
 
     async fn batch(&mut self, writer: &mut FragmentWriter, batch: &RecordBatch) -> Result<()> {
@@ -199,13 +222,14 @@ impl Writing {
             return Ok(());
         }
         self.rows_found.add(batch.num_rows());
+        let mut only = None;
         let rows = match self.spec.changes {
             RowChanges::Insert => {
                 self.counts.inserted += batch.num_rows() as u64;
                 Some(batch.clone())
             }
             RowChanges::Delete => {
-                self.mark_all(batch, false)?;
+                only = Some(self.mark_all(batch, false)?);
                 None
             }
             RowChanges::Update => {
@@ -214,6 +238,9 @@ impl Writing {
             }
             RowChanges::Merge => Some(self.merge(batch)?),
         };
+        if let Some(returned) = &mut self.returned {
+            returned.take(batch, only.as_ref())?;
+        }
         if let Some(rows) = rows.filter(|rows| rows.num_rows() > 0) {
             let columns: Vec<usize> = (0..self.spec.changes.row_columns(self.spec.schema.columns().count())).collect();
             let rows = rows.project(&columns).map_err(|e| Error::internal(format!("rows to write: {e}")))?;
@@ -225,18 +252,20 @@ impl Writing {
         Ok(())
     }
 
-    /// Marks every row of a DELETE or an UPDATE.
-    fn mark_all(&mut self, batch: &RecordBatch, replaced: bool) -> Result<()> {
+    /// Marks every row of a DELETE or an UPDATE. Returns which of them it had not met before.
+    fn mark_all(&mut self, batch: &RecordBatch, replaced: bool) -> Result<BooleanArray> {
         let (fragments, offsets) = (column(batch, FRAGMENT_COLUMN)?, column(batch, OFFSET_COLUMN)?);
         let (fragments, offsets) = (fragments.as_primitive::<UInt32Type>(), offsets.as_primitive::<Int64Type>());
+        let mut met = BooleanBufferBuilder::new(batch.num_rows());
         for at in 0..batch.num_rows() {
             let new = self.marks.mark(fragments, offsets, at, replaced).map_err(|e| e.into_error(&self.spec.table, self.statement()))?;
+            met.append(new);
             match replaced {
                 true => self.counts.updated += 1,
                 false => self.counts.deleted += u64::from(new),
             }
         }
-        Ok(())
+        Ok(BooleanArray::new(met.finish(), None))
     }
 
     /// Marks the rows of a MERGE that go or get new values; returns the rows to be written.

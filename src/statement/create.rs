@@ -64,6 +64,7 @@ pub async fn create_table(
                 schema: schema.clone(),
                 changes: RowChanges::Insert,
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
+                returned: None,
                 stop: stop.clone(),
             };
             let plan = state.create_physical_plan(&query).await?;

@@ -13,6 +13,7 @@
 //! Always holds: a clause that would be lost on the way is refused.
 
 mod assignments;
+mod returning;
 mod rows;
 pub mod stars;
 
@@ -24,6 +25,7 @@ use datafusion::sql::sqlparser::ast::{
     Delete, FromTable, Insert, Merge, Query, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Update, UpdateTableFromKind,
     Visit, Visitor, With,
 };
+use returning::Asked;
 use rows::{Change, RowsOf};
 use std::ops::ControlFlow;
 
@@ -32,13 +34,17 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
     if let Some(statement) = innermost(&mut statement) {
         check_ignored(statement)?;
     }
-    let rows = put_plainly(innermost(&mut statement))?;
+    let (rows, returning) = put_plainly(innermost(&mut statement))?;
     if let Some(Statement::Merge(merge)) = innermost(&mut statement) {
         stars::expand(state, merge).await?;
     }
     let plan = state.statement_to_plan(statement).await?;
-    match rows {
-        Some(rows) => rows.statement(plan),
+    let plan = match rows {
+        Some(rows) => rows.statement(plan)?,
+        None => plan,
+    };
+    match returning {
+        Some(asked) => asked.attach(state, plan),
         None => Ok(plan),
     }
 }
@@ -87,9 +93,9 @@ impl Visitor for Ignored {
     }
 }
 
-/// Puts a statement in a form that DataFusion plans. Says what it was if it is a query of rows now.
-fn put_plainly(statement: Option<&mut Statement>) -> Result<Option<RowsOf>> {
-    let Some(statement) = statement else { return Ok(None) };
+/// Puts a statement in a form that DataFusion plans. Says what it was if it is a query of rows now, and what it returns.
+fn put_plainly(statement: Option<&mut Statement>) -> Result<(Option<RowsOf>, Option<Asked>)> {
+    let Some(statement) = statement else { return Ok((None, None)) };
     let mut with = None;
     if let Statement::Query(query) = statement
         && let Query { body, with: before, order_by: None, limit_clause: None, .. } = query.as_mut()
@@ -98,6 +104,7 @@ fn put_plainly(statement: Option<&mut Statement>) -> Result<Option<RowsOf>> {
         with = before.take();
         *statement = changing.clone();
     }
+    let returning = returning::take(statement)?;
     let rows = match statement {
         Statement::Insert(insert) => {
             move_with(with, insert)?;
@@ -107,13 +114,13 @@ fn put_plainly(statement: Option<&mut Statement>) -> Result<Option<RowsOf>> {
             within_source(with, merge)?;
             None
         }
-        Statement::Delete(delete) => rows_to_delete(delete, with)?,
-        Statement::Update(update) => rows_to_update(update, with)?,
+        Statement::Delete(delete) => rows_to_delete(delete, with, returning.is_some())?,
+        Statement::Update(update) => rows_to_update(update, with, returning.is_some())?,
         _ => None,
     };
-    let Some((rows, query)) = rows else { return Ok(None) };
+    let Some((rows, query)) = rows else { return Ok((None, returning)) };
     *statement = query;
-    Ok(Some(rows))
+    Ok((Some(rows), returning))
 }
 
 /// Moves what stands in front of an INSERT into its query.
@@ -147,10 +154,10 @@ fn within_source(with: Option<With>, merge: &mut Merge) -> Result<()> {
 }
 
 /// The query of the rows of a DELETE, where DataFusion does not plan the DELETE.
-fn rows_to_delete(delete: &mut Delete, with: Option<With>) -> Result<Option<(RowsOf, Statement)>> {
+fn rows_to_delete(delete: &mut Delete, with: Option<With>, returns: bool) -> Result<Option<(RowsOf, Statement)>> {
     let relation = check_delete(delete)?.clone();
     let TableFactor::Table { alias, .. } = &relation else { return Ok(None) };
-    if alias.is_none() && with.is_none() && delete.using.is_none() {
+    if alias.is_none() && with.is_none() && delete.using.is_none() && !returns {
         return Ok(None);
     }
     let others = delete.using.take().unwrap_or_default();
@@ -158,11 +165,11 @@ fn rows_to_delete(delete: &mut Delete, with: Option<With>) -> Result<Option<(Row
 }
 
 /// The query of the rows of an UPDATE, where DataFusion does not plan the UPDATE.
-fn rows_to_update(update: &mut Update, with: Option<With>) -> Result<Option<(RowsOf, Statement)>> {
+fn rows_to_update(update: &mut Update, with: Option<With>, returns: bool) -> Result<Option<(RowsOf, Statement)>> {
     check_update(update)?;
     update.assignments = assignments::plain(&update.assignments, &update.table.relation)?;
     let others = match update.from.take() {
-        None if with.is_none() => return Ok(None),
+        None if with.is_none() && !returns => return Ok(None),
         None => vec![],
         Some(UpdateTableFromKind::AfterSet(tables)) => tables,
         Some(UpdateTableFromKind::BeforeSet(_)) => {
@@ -176,16 +183,24 @@ fn rows_to_update(update: &mut Update, with: Option<With>) -> Result<Option<(Row
 /// Refuses what a DELETE cannot have; returns its target.
 fn check_delete(delete: &Delete) -> Result<&TableFactor> {
     let refuse = |what: &str, instead: &str| Err(Error::unsupported(format!("DELETE with {what}"), Some(instead)));
-    if delete.returning.is_some() || delete.output.is_some() {
-        return refuse("RETURNING", "SELECT the rows first");
+    if delete.output.is_some() {
+        return refuse("OUTPUT", "say RETURNING");
     }
     if !delete.order_by.is_empty() || delete.limit.is_some() {
         return refuse("ORDER BY or LIMIT", "name the rows in WHERE, for example by a subquery with ORDER BY and LIMIT");
     }
+    match target_of_delete(delete) {
+        Some(relation) => Ok(relation),
+        None => refuse("several tables", "write DELETE FROM .. USING .."),
+    }
+}
+
+/// The table that a DELETE names; `None` if it names several.
+fn target_of_delete(delete: &Delete) -> Option<&TableFactor> {
     let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
     match tables.as_slice() {
-        [TableWithJoins { relation, joins }] if joins.is_empty() && delete.tables.is_empty() => Ok(relation),
-        _ => refuse("several tables", "write DELETE FROM .. USING .."),
+        [TableWithJoins { relation, joins }] if joins.is_empty() && delete.tables.is_empty() => Some(relation),
+        _ => None,
     }
 }
 
@@ -195,8 +210,8 @@ fn check_update(update: &Update) -> Result<()> {
     if !update.table.joins.is_empty() {
         return refuse("joins of its target", "write UPDATE .. SET .. FROM ..");
     }
-    if update.returning.is_some() || update.output.is_some() {
-        return refuse("RETURNING", "SELECT the rows afterwards");
+    if update.output.is_some() {
+        return refuse("OUTPUT", "say RETURNING");
     }
     if !update.order_by.is_empty() || update.limit.is_some() {
         return refuse("ORDER BY or LIMIT", "name the rows in WHERE, for example by a subquery with ORDER BY and LIMIT");

@@ -15,17 +15,16 @@ use crate::maintain::Retention;
 use crate::manifest::log::VersionLog;
 use crate::plan::optimize;
 use crate::plan::options::options;
+use crate::plan::returning::target_of;
 use crate::plan::subqueries::{self, Left};
 use crate::scan::pin::{ReadView, SessionView};
-use crate::scan::provider::LakeTable;
-use crate::stage::commit_exec::staged;
+use crate::stage::commit_exec::{returns_rows, staged};
 use crate::stage::scope::{Done, SessionScope, StagedStatement};
 use crate::store::env;
 use crate::txn::composite::{CommitFacts, RowCounts};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::TableReference;
-use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::logical_expr::{
@@ -107,6 +106,10 @@ impl Session {
         let outcome = outcome?;
         match (self.scope.take_staged(), outcome) {
             (Some(statement), Outcome::Changed(changed)) => Ok(StagedChange { lake: self.lake.clone(), statement, changed }),
+            (Some(statement), Outcome::Rows(_)) => {
+                statement.staged.discard(statement.log.store()).await;
+                Err(Error::unsupported("RETURNING in a statement that is only staged", None))
+            }
             _ => Err(Error::internal("a statement that was to be staged was not")),
         }
     }
@@ -243,10 +246,10 @@ impl Session {
         }
         let context = Arc::new(frame.task_ctx());
         let physical = frame.create_physical_plan().await?;
-        let schema = physical.schema();
+        let (schema, returns) = (physical.schema(), returns_rows(&physical));
         let batches = collect(physical, context).await?;
         match self.scope.take_done() {
-            Some(done) if !explains => Ok(changed(done)),
+            Some(done) if !explains && !returns => Ok(changed(done)),
             _ => Ok(Outcome::Rows(Rows { schema, batches })),
         }
     }
@@ -406,7 +409,7 @@ fn within_transaction(plan: &LogicalPlan) -> Result<()> {
 }
 
 fn is_of_a_lake(target: &Arc<dyn TableSource>) -> bool {
-    source_as_provider(target).is_ok_and(|provider| provider.downcast_ref::<LakeTable>().is_some())
+    target_of(target).is_some()
 }
 
 /// A statement that ran and is not committed. Dropping it leaves its files behind, unnamed; [`StagedChange::discard`]

@@ -4,7 +4,7 @@
 //!   Transaction = steps = actions          refs          ids that exist, or tokens for ids that do not exist yet
 //!        |                                 action/*      one file an action: meaning, footprint, wire form
 //!        v
-//!   footprint ── compare ──> commutes | collides         coordinates other than rows
+//!   footprint ── collision                               coordinates other than rows
 //!        |
 //!        v
 //!   rebase: the walk over what landed since the transaction read
@@ -15,16 +15,22 @@
 //!        v
 //!   settle: deletion vectors written against the newest version's
 //! ```
+//!
+//! `compare` is the walk over one transaction as a value: it commutes, is carried (how), or collides (on what).
 
 pub mod action;
 pub mod address_map;
+pub mod compare;
 pub mod composite;
 pub mod describe;
 pub mod footprint;
+pub mod normalise;
 pub mod rebase;
 pub mod refs;
 pub mod wire;
 
+#[cfg(test)]
+mod exploration;
 #[cfg(test)]
 mod pairs;
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! An action that has a second form with a footprint of its own (a fragment at a reserved id) has a line for each form.
 //! A line of that file is: the kind that lands second, the kind that landed first, and what becomes of the second where the
-//! first acted on the same place, on a neighbouring one, and elsewhere: `lands`, or the coordinate of the collision.
+//! first acted on the same place, on a neighbouring one, and elsewhere: `commutes`, `carry` and what is recomputed, or the
+//! coordinate of the conflict.
 //!
 //! Always holds: a new kind of action has a sample for each place, or this does not compile, and a line for each pair, or it
 //! fails; where both orders land, they make the same table, and every version passes the invariants.
@@ -10,6 +11,7 @@
 use super::action::{
     Action, AddBase, AddDataFile, AlterField, AssertUniqueKeys, ConfigUpdate, DropField, ReserveFragmentIds, ResetTable, TombstoneFieldData,
 };
+use super::compare::Comparison;
 use super::composite::RowCounts;
 use super::refs::{FieldRef, FragmentRef, Ref, Token};
 use super::testbed::{Draft, Row, Testbed, data_file};
@@ -214,8 +216,8 @@ fn state(bed: &Testbed) -> State {
     }
 }
 
-/// What becomes of `second` after `first`, and the table if it lands.
-fn land(second: (Kind, Place), first: (Kind, Place)) -> Result<State, String> {
+/// What becomes of `second` after `first` in words, and the table if it lands.
+fn land(second: (Kind, Place), first: (Kind, Place)) -> (String, Option<State>) {
     let mut bed = table();
     let (mut before, mut after) = (bed.draft(), bed.draft());
     sample(first.0, first.1, &mut before);
@@ -223,8 +225,14 @@ fn land(second: (Kind, Place), first: (Kind, Place)) -> Result<State, String> {
     for ((kind, _), draft) in [(first, &before), (second, &after)] {
         assert!(draft.transaction.actions().any(|action| Kind::of(action) == kind.base()), "a sample of {kind:?} without one");
     }
-    bed.land(before).unwrap();
-    bed.land(after).map(|_| state(&bed)).map_err(|collision| collision.coordinate)
+    let first = bed.land(before).unwrap();
+    let (comparison, landed) = bed.land_compared(after, &first);
+    let verdict = match comparison {
+        Comparison::Commutes => "commutes".to_owned(),
+        Comparison::Carry(carry) => format!("carry ({carry})"),
+        Comparison::Conflict(conflict) => conflict.coordinate,
+    };
+    (verdict, landed.is_ok().then(|| state(&bed)))
 }
 
 #[test]
@@ -234,12 +242,12 @@ fn every_pair_comes_to_what_is_written() {
         for first in KINDS {
             write!(found, "{second:?} after {first:?}:").unwrap();
             for place in PLACES {
-                let landed = land((*second, Place::Same), (*first, place));
-                let swapped = land((*first, place), (*second, Place::Same));
-                if let (Ok(one), Ok(other)) = (&landed, &swapped) {
+                let (verdict, landed) = land((*second, Place::Same), (*first, place));
+                let (_, swapped) = land((*first, place), (*second, Place::Same));
+                if let (Some(one), Some(other)) = (&landed, &swapped) {
                     assert_eq!(one, other, "{second:?} and {first:?} at {place:?} make two tables in two orders");
                 }
-                write!(found, " {}{}", landed.map_or_else(|at| at, |_| "lands".into()), place.pick(";", ";", "\n")).unwrap();
+                write!(found, " {verdict}{}", place.pick(";", ";", "\n")).unwrap();
             }
         }
     }

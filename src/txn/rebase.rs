@@ -15,10 +15,12 @@
 //! Always holds: no step guesses. A row that both changed, where either gave it a new version, is a [`Collision`]; so
 //! is whatever does not add up.
 
+mod carry;
 mod finish;
 mod rows;
 mod settle;
 
+pub use carry::Carry;
 pub use finish::Rebased;
 pub use settle::{VectorsNeeded, settle, vectors_needed};
 
@@ -27,6 +29,7 @@ use super::address_map::AddressMap;
 use super::composite::{CommittedTransaction, Transaction};
 use super::footprint::Footprint;
 use super::refs::{FragmentRef, Minted, Ref};
+use crate::faulty::{self, Fault};
 use crate::table::row_address::{FragmentId, RowAddress};
 use roaring::RoaringBitmap;
 use rows::{DeletedRows, sample};
@@ -95,6 +98,8 @@ pub struct Rebase {
     already_deleted: Vec<u64>,
     rows_carried: u64,
     merged: BTreeSet<FragmentId>,
+    /// Fragments that we remove or whose columns we change, and of which others deleted rows.
+    thinned: BTreeSet<FragmentId>,
     versions: u64,
 }
 
@@ -114,6 +119,7 @@ impl Rebase {
             foreign: BTreeMap::new(),
             rows_carried: 0,
             merged: BTreeSet::new(),
+            thinned: BTreeSet::new(),
             versions: 0,
             ours,
         };
@@ -289,7 +295,7 @@ impl Rebase {
         if let Some(claims) = self.claims.get_mut(&id) {
             for (step, ours) in claims.iter_mut() {
                 let collide = ours.collision(theirs);
-                if !collide.is_empty() {
+                if !collide.is_empty() && !faulty::is(Fault::IgnoreReplaced) {
                     return Err(rows_of(id, &collide));
                 }
                 let both = &ours.added & &theirs.added;
@@ -307,6 +313,7 @@ impl Rebase {
         if (self.removals.contains(&id) || self.columns.contains(&id)) && !theirs.replaced.is_empty() {
             return Err(rows_of(id, &theirs.replaced));
         }
+        self.thin(id);
         self.deleted_before_our_move(id, theirs)
     }
 
@@ -318,6 +325,7 @@ impl Rebase {
             }
             count(&mut self.already_deleted, step, ours.added.len());
         }
+        self.thin(id);
         let Some((group, number)) = self.moves(id) else { return Ok(()) };
         let rows = self.groups.get(group).and_then(|group| group.map.sources().get(number)).map_or(0, |source| source.physical_rows);
         let mut all = RoaringBitmap::new();
@@ -325,8 +333,17 @@ impl Rebase {
         self.deleted_before_our_move(id, &DeletedRows::plain(all))
     }
 
+    fn thin(&mut self, id: FragmentId) {
+        if self.removals.contains(&id) || self.columns.contains(&id) {
+            self.thinned.insert(id);
+        }
+    }
+
     /// They deleted rows that we move, if we move the fragment.
     fn deleted_before_our_move(&mut self, id: FragmentId, theirs: &DeletedRows) -> Result<(), Found> {
+        if faulty::is(Fault::DropForeignDeletions) {
+            return Ok(());
+        }
         let Some((group, _)) = self.moves(id) else { return Ok(()) };
         if self.groups.get(group).is_some_and(|group| group.built_upon)
             && let Some(rows) = self.collision_after_our_moves(id, theirs)?
@@ -368,7 +385,7 @@ impl Rebase {
                     return Err(rows_of(*source, &followed.absent.replaced));
                 }
                 count(&mut self.already_deleted, step, followed.absent.added.len());
-                for (target, rows) in followed.targets {
+                for (target, rows) in followed.targets.into_iter().filter(|_| !faulty::is(Fault::SkipMap)) {
                     let fragment = *targets.get(target).ok_or_else(|| unusable("it names a target too many"))?;
                     self.rows_carried += rows.added.len();
                     self.claims.entry(fragment).or_default().entry(step).or_default().unite(rows);

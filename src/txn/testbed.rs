@@ -6,9 +6,13 @@
 //!
 //! Always holds: a draft sees its own statements; every version passed `check`.
 
-use super::action::{Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use super::action::{
+    Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, ConfigUpdate, MapLocation, RemoveFragment, SetDeletionFile,
+};
 use super::address_map::{AddressMap, MapSource, wire};
+use super::compare::{Comparison, Maps, compare};
 use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
+use super::normalise::vanish;
 use super::rebase::{Collision, Rebase, Rebased, settle, vectors_needed};
 use super::refs::{FieldRef, FragmentRef, Ref, Token};
 use crate::manifest::apply::apply;
@@ -33,12 +37,14 @@ const KEY: FieldId = FieldId(1);
 const VALUE: FieldId = FieldId(2);
 
 /// One version and what made it.
+#[derive(Clone)]
 pub struct TestVersion {
     pub snapshot: Snapshot,
     pub transactions: Vec<CommittedTransaction>,
 }
 
 /// The table.
+#[derive(Clone)]
 pub struct Testbed {
     pub versions: Vec<TestVersion>,
     pub files: BTreeMap<String, Vec<Row>>,
@@ -70,6 +76,7 @@ pub struct Draft {
 }
 
 /// A draft on its way to the newest version.
+#[derive(Clone)]
 pub struct Candidate {
     draft: Draft,
     rebase: Rebase,
@@ -209,6 +216,28 @@ impl Testbed {
         self.land_together(vec![candidate]).pop().expect("one result")
     }
 
+    /// Lands a draft, and compares it with the only transaction that landed since it read.
+    pub fn land_compared(&mut self, draft: Draft, first: &Landed) -> (Comparison, Result<Landed, Collision>) {
+        let maps: Vec<_> = maps_of(&first.committed).into_iter().map(Some).collect();
+        let comparison = compare(&draft.transaction, &first.committed, Maps { ours: &draft.maps, theirs: &maps });
+        let (newest, staged) = (self.newest().clone(), draft.transaction.clone());
+        let landed = self.land(draft);
+        match (&comparison, &landed) {
+            (Comparison::Conflict(conflict), Err(collision)) => {
+                assert_eq!((&conflict.coordinate, &conflict.rows), (&collision.coordinate, &collision.rows));
+                assert_eq!((conflict.ours.id, conflict.theirs.id), (staged.id, first.committed.transaction.id));
+            }
+            (Comparison::Commutes, Ok(_)) => {
+                let (after, _) = apply(&newest, &staged, newest.version + 1).expect("what commutes applies as it was staged");
+                assert!(after.fragments.iter().eq(self.newest().fragments.iter()), "{staged:#?} commutes, and lands otherwise");
+                assert_eq!(after.schema, self.newest().schema);
+            }
+            (Comparison::Carry(_), Ok(_)) => {}
+            other => panic!("compared and landed: {other:?}"),
+        }
+        (comparison, landed)
+    }
+
     /// Lands candidates as one version, one after another; those that collide are left out.
     pub fn land_together(&mut self, candidates: Vec<Candidate>) -> Vec<Result<Landed, Collision>> {
         let version = self.newest().version + 1;
@@ -222,27 +251,7 @@ impl Testbed {
                 settled(&rebase, &snapshot)
             });
             results.push(landed.map(|(rebased, transaction)| {
-                let applied = apply(&snapshot, &transaction, version);
-                let (after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
-                if let Err(reason) = (self.check)(&snapshot, &after, &transaction) {
-                    panic!("{reason}: {transaction:#?}");
-                }
-                snapshot = after;
-                for add in transaction.actions().filter_map(Action::added_fragment) {
-                    let id = minted.fragment(add.id).expect("an id");
-                    let rows = candidate.draft.files[&path(&candidate.draft.transaction, add.id)].clone();
-                    assert!(self.fragment_rows.insert(id, rows).is_none(), "fragment id {id} is used again");
-                }
-                self.files.append(&mut candidate.draft.files);
-                let facts = CommitFacts {
-                    attempts: 1,
-                    rebased_over: rebased.versions,
-                    rows_carried: rebased.rows_carried,
-                    vectors_merged: rebased.vectors_merged,
-                    groups_dropped: rebased.groups_dropped,
-                    reran: 0,
-                };
-                let committed = CommittedTransaction { transaction, minted, facts };
+                let committed = self.applied(&mut snapshot, &mut candidate, rebased, transaction);
                 mates.push(committed.clone());
                 Landed { version, committed }
             }));
@@ -256,6 +265,49 @@ impl Testbed {
         results
     }
 
+    /// Creates version `number` of what [`Testbed::attempt`] gave for it, unless the version exists.
+    pub fn create(&mut self, number: u64, candidate: &Candidate, attempt: &(Rebased, Transaction)) -> bool {
+        if self.newest().version + 1 != number {
+            return false;
+        }
+        let mut snapshot = self.newest().clone();
+        let (rebased, transaction) = attempt.clone();
+        let committed = self.applied(&mut snapshot, &mut candidate.clone(), rebased, transaction);
+        self.versions.push(TestVersion { snapshot, transactions: vec![committed] });
+        true
+    }
+
+    /// Applies a settled transaction, as a part of the version after the newest, to `snapshot`.
+    fn applied(
+        &mut self,
+        snapshot: &mut Snapshot,
+        candidate: &mut Candidate,
+        rebased: Rebased,
+        transaction: Transaction,
+    ) -> CommittedTransaction {
+        let applied = apply(snapshot, &transaction, self.newest().version + 1);
+        let (after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
+        if let Err(reason) = (self.check)(snapshot, &after, &transaction) {
+            panic!("{reason}: {transaction:#?}");
+        }
+        *snapshot = after;
+        for add in transaction.actions().filter_map(Action::added_fragment) {
+            let id = minted.fragment(add.id).expect("an id");
+            let rows = candidate.draft.files[&path(&candidate.draft.transaction, add.id)].clone();
+            assert!(self.fragment_rows.insert(id, rows).is_none(), "fragment id {id} is used again");
+        }
+        self.files.append(&mut candidate.draft.files);
+        let facts = CommitFacts {
+            attempts: 1,
+            rebased_over: rebased.versions,
+            rows_carried: rebased.rows_carried,
+            vectors_merged: rebased.vectors_merged,
+            groups_dropped: rebased.groups_dropped,
+            reran: 0,
+        };
+        CommittedTransaction { transaction, minted, facts }
+    }
+
     /// The rows that a session sees within its transaction: its actions applied to the version that it read.
     pub fn provisional_rows(&self, draft: &Draft) -> Vec<Row> {
         let read = self.versions.iter().find(|v| v.snapshot.version == draft.transaction.read_version).expect("the version read");
@@ -266,17 +318,19 @@ impl Testbed {
 
 fn over(rebase: &mut Rebase, version: u64, landed: &CommittedTransaction) -> Result<(), Collision> {
     let needed = rebase.maps_needed(landed);
-    let changes =
-        landed.transaction.actions().filter_map(|action| if let Action::ChangeOfAddress(change) = action { Some(change) } else { None });
-    let maps: Vec<Option<Arc<AddressMap>>> = changes
-        .zip(&needed)
-        .map(|(change, needed)| match &change.map {
-            MapLocation::Inline(bytes) => needed.then(|| Arc::new(wire::decode(bytes).expect("a map"))),
-            MapLocation::Object { path, .. } => panic!("map in {path}"),
-        })
-        .collect();
+    let maps: Vec<Option<Arc<AddressMap>>> = maps_of(landed).into_iter().zip(&needed).map(|(map, needed)| needed.then_some(map)).collect();
     assert_eq!(maps.len(), needed.len(), "one answer for each change of address");
     rebase.over(version, landed, &maps)
+}
+
+/// The maps of a transaction's changes of address.
+fn maps_of(landed: &CommittedTransaction) -> Vec<Arc<AddressMap>> {
+    let changes = landed.transaction.actions().filter_map(Action::change_of_address);
+    let map = |change: &ChangeOfAddress| match &change.map {
+        MapLocation::Inline(bytes) => Arc::new(wire::decode(bytes).expect("a map")),
+        MapLocation::Object { path, .. } => panic!("map in {path}"),
+    };
+    changes.map(map).collect()
 }
 
 fn settled(rebase: &Rebase, newest: &Snapshot) -> Result<(Rebased, Transaction), Collision> {
@@ -311,10 +365,25 @@ impl Seen {
     }
 }
 
+impl Candidate {
+    /// The version that it has walked over last.
+    pub fn walked(&self) -> u64 {
+        self.walked
+    }
+}
+
 impl Draft {
     /// Adds a step of any actions.
     pub fn step(&mut self, operation: &str, statement: String, actions: Vec<Action>, counts: RowCounts) {
         self.transaction.steps.push(Step { operation: operation.into(), statement, actions, counts });
+    }
+
+    /// Without the fragments that came and went in it.
+    pub fn normalised_if(mut self, really: bool) -> Draft {
+        if really {
+            (self.transaction, self.maps) = vanish(self.transaction, self.maps);
+        }
+        self
     }
 
     /// The next token for a field.
@@ -405,6 +474,18 @@ impl Draft {
         self.seen.retain(|seen| !fragments.contains(&seen.fragment));
         let actions = fragments.iter().map(remove).collect();
         self.step("TRUNCATE", format!("TRUNCATE {fragments:?}"), actions, RowCounts { deleted, ..Default::default() });
+    }
+
+    /// All rows go and these come, whatever others do with settings of this name.
+    pub fn restore(&mut self, rows: &[Row]) {
+        let mut actions = vec![Action::ConfigUpdate(ConfigUpdate { entries: [("restored".to_owned(), None)].into(), replace: false })];
+        let deleted = self.seen.iter().map(|seen| seen.live().count() as u64).sum();
+        for seen in std::mem::take(&mut self.seen) {
+            actions.push(Action::RemoveFragment(RemoveFragment { fragment: seen.fragment, data_change: true }));
+        }
+        self.add_rows(rows, true, &mut actions);
+        let counts = RowCounts { inserted: rows.len() as u64, deleted, ..Default::default() };
+        self.step("RESTORE", "RESTORE".into(), actions, counts);
     }
 
     /// OPTIMIZE of groups of fragments; `cuts` says after how many rows of a group a new target begins.

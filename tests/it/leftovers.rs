@@ -116,6 +116,28 @@ async fn what_was_staged_and_not_committed_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn what_came_and_went_in_a_transaction_leaves_nothing() {
+    let (folder, lake, session) = lake(2).await;
+    run(&session, "BEGIN").await;
+    for (sql, rows) in [
+        ("INSERT INTO t SELECT value, 0 FROM generate_series(20000, 21499)", 1500),
+        ("UPDATE t SET v = 1 WHERE k >= 20000", 1500),
+        ("DELETE FROM t WHERE k >= 21000", 500),
+        ("INSERT INTO t VALUES (30000, 0)", 1),
+        ("DELETE FROM t WHERE k = 30000 OR k = 0", 2),
+    ] {
+        assert_eq!(change(&session, sql).await.counts.changed(), rows, "{sql}");
+    }
+    let log = lake.table("t").await.unwrap();
+    let staged = stored_objects(log.store()).await.len();
+    let committed = change(&session, "COMMIT").await;
+    assert_eq!((committed.counts.inserted, committed.counts.updated, committed.counts.deleted), (1501, 1500, 502));
+    assert_folder_is_exact(&folder, &lake, "a transaction in which fragments came and went").await;
+    assert!(stored_objects(log.store()).await.len() < staged, "files of the fragments that came and went");
+    assert_eq!(rows(&session, "SELECT k, v FROM t WHERE k >= 20000").await, (20_000..21_000).map(|k| (k, 1)).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn groups_that_were_given_up_leave_nothing() {
     let (folder, lake, session) = lake(2).await;
     // Five groups of two fragments, of which the other compaction rewrites the worn ones.

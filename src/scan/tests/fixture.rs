@@ -60,6 +60,18 @@ impl Table {
         self.fragments.push(fragment(id, file, deleted.into_iter().collect()));
     }
 
+    /// Moves columns of the last fragment to a file of their own, with the values of `batch`; the others of `batch` are not
+    /// looked at.
+    pub async fn move_columns(&mut self, names: &[&str], batch: &RecordBatch, layout: Layout) {
+        let batch = batch.clone().with_schema(self.schema.to_arrow()).unwrap();
+        let columns: Vec<usize> = names.iter().map(|name| batch.schema().index_of(name).unwrap()).collect();
+        let file = write(&self.store, &batch.project(&columns).unwrap(), layout).await;
+        let fields = file.columns.iter().filter_map(|column| column.field).collect();
+        let fragment = Arc::make_mut(&mut self.fragments.last_mut().unwrap().0);
+        fragment.tombstone(&fields);
+        fragment.files.push(file);
+    }
+
     pub fn context(&self, config: SessionConfig) -> SessionContext {
         let context = SessionContext::new_with_config(config);
         context.register_table("t", Arc::new(self.clone())).unwrap();

@@ -23,6 +23,8 @@ struct Shape {
     rows: usize,
     layout: Layout,
     deleted: Deleted,
+    /// Columns that lie in a file of their own, and how that is stored.
+    moved: Vec<(Vec<&'static str>, Layout)>,
     seed: u64,
 }
 
@@ -44,8 +46,12 @@ struct Settings {
 
 fn shape() -> impl Strategy<Value = Shape> {
     let rows = prop_oneof![1 => 1usize..50, 3 => 50usize..6_000];
-    let group_rows = prop_oneof![100usize..5_000, Just(1 << 20)];
-    let page_rows = prop_oneof![50usize..1_000, Just(20_000)];
+    let moved = prop_oneof![
+        3 => Just(vec![]),
+        1 => layout().prop_map(|layout| vec![(vec!["k"], layout)]),
+        1 => layout().prop_map(|layout| vec![(vec!["s", "id"], layout)]),
+        1 => (layout(), layout()).prop_map(|(one, other)| vec![(vec!["k"], one), (vec!["s"], other)]),
+    ];
     let runs = prop::collection::vec((0u32..1_000, prop_oneof![1u32..4, 1u32..2_000]), 1..40);
     let deleted = prop_oneof![
         2 => Just(Deleted::Nothing),
@@ -53,14 +59,19 @@ fn shape() -> impl Strategy<Value = Shape> {
         2 => any::<u32>().prop_map(Deleted::AllOfSomeRowGroups),
         5 => runs.prop_map(Deleted::Runs),
     ];
-    (rows, group_rows, page_rows, any::<bool>(), deleted, any::<u64>()).prop_map(
-        |(rows, group_rows, page_rows, page_index, deleted, seed)| Shape {
-            rows,
-            layout: Layout { group_rows, page_rows, page_index },
-            deleted,
-            seed,
-        },
-    )
+    (rows, layout(), moved, deleted, any::<u64>()).prop_map(|(rows, layout, moved, deleted, seed)| Shape {
+        rows,
+        layout,
+        deleted,
+        moved,
+        seed,
+    })
+}
+
+fn layout() -> impl Strategy<Value = Layout> {
+    let group_rows = prop_oneof![100usize..5_000, Just(1 << 20)];
+    let page_rows = prop_oneof![50usize..1_000, Just(20_000)];
+    (group_rows, page_rows, any::<bool>()).prop_map(|(group_rows, page_rows, page_index)| Layout { group_rows, page_rows, page_index })
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
@@ -112,13 +123,27 @@ async fn build(shapes: &[Shape]) -> (Table, Vec<Row>) {
     let mut live = Vec::new();
     for (fragment, shape) in shapes.iter().enumerate() {
         let rows = shape.rows(fragment as u32);
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(rows.iter().map(|row| Some(row.id)).collect::<Int64Array>()),
-            Arc::new(rows.iter().map(|row| row.key).collect::<Int32Array>()),
-            Arc::new(rows.iter().map(|row| row.text.as_deref()).collect::<StringArray>()),
-        ];
+        let batch = |rows: &[Row]| {
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(rows.iter().map(|row| Some(row.id)).collect::<Int64Array>()),
+                Arc::new(rows.iter().map(|row| row.key).collect::<Int32Array>()),
+                Arc::new(rows.iter().map(|row| row.text.as_deref()).collect::<StringArray>()),
+            ];
+            RecordBatch::try_new(Arc::new(schema.clone()), columns).unwrap()
+        };
         let deleted = shape.deleted_rows();
-        table.add(&RecordBatch::try_new(Arc::new(schema.clone()), columns).unwrap(), shape.layout, deleted.iter()).await;
+        let has_moved = |name| shape.moved.iter().any(|(names, _)| names.contains(&name));
+        // What the first file holds of columns that moved are other values than today's.
+        let first = rows.iter().map(|row| Row {
+            id: if has_moved("id") { -row.id } else { row.id },
+            key: if has_moved("k") { Some(7) } else { row.key },
+            text: if has_moved("s") { Some("text 7".into()) } else { row.text.clone() },
+            ..*row
+        });
+        table.add(&batch(&first.collect::<Vec<_>>()), shape.layout, deleted.iter()).await;
+        for (names, layout) in &shape.moved {
+            table.move_columns(names, &batch(&rows), *layout).await;
+        }
         live.extend(rows.into_iter().filter(|row| !deleted.contains(row.offset as u32)));
     }
     (table, live)

@@ -3,6 +3,7 @@
 use super::fixture::{Layout, Table, cause, config, lines, sorted_lines};
 use crate::Error;
 use crate::scan::plan::{ScanRequest, plan};
+use crate::table::fragment::BaseId;
 use crate::table::row_address::RowAddress;
 use datafusion::arrow::array::{AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, UInt32Type};
@@ -147,10 +148,9 @@ async fn pushdown_is_a_choice_of_the_scan() {
 }
 
 #[tokio::test]
-async fn fragments_of_several_files_are_not_read_yet() {
+async fn files_outside_of_the_folder_are_not_read_yet() {
     let mut table = table(&[10]).await;
-    let fragment = Arc::make_mut(&mut table.fragments[0].0);
-    fragment.files.push(fragment.files[0].clone());
+    Arc::make_mut(&mut table.fragments[0].0).files[0].base = Some(BaseId(0));
     let error = table.query("SELECT id FROM t").await.unwrap_err();
     assert!(matches!(cause(&error), Some(Error::Unsupported { .. })), "{error:?}");
 }

@@ -1,13 +1,15 @@
 //! Settling: the deletion vectors of a rebased transaction, written against the version it lands on.
 //!
-//! A vector is the fragment's present one, united with every claim of the transaction on it. Vectors are left inline;
-//! the commit layer moves the large ones to a file.
+//! A vector is the fragment's present one, united with every claim of the transaction on it; a fragment has one action that
+//! sets it. Vectors are left inline; the commit layer moves the large ones to a file.
 
 use super::finish::Rebased;
+use crate::faulty::{self, Fault};
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::row_address::FragmentId;
 use crate::txn::action::{Action, SetDeletionFile};
 use crate::txn::composite::Transaction;
+use crate::txn::normalise::unite_vectors;
 use crate::txn::refs::{FragmentRef, Ref};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +28,12 @@ pub fn vectors_needed(rebased: &Rebased) -> VectorsNeeded {
 /// not in it has no deleted rows.
 pub fn settle(rebased: Rebased, present: BTreeMap<FragmentId, RoaringBitmap>) -> Transaction {
     let Rebased { mut transaction, carried, .. } = rebased;
-    let mut vectors: BTreeMap<FragmentRef, RoaringBitmap> =
-        present.into_iter().map(|(id, rows)| (Ref::Committed(id), rows)).chain(carried.clone()).collect();
+    let mut vectors: BTreeMap<FragmentRef, RoaringBitmap> = present
+        .into_iter()
+        .filter(|_| !faulty::is(Fault::LastVectorWins))
+        .map(|(id, rows)| (Ref::Committed(id), rows))
+        .chain(carried.clone())
+        .collect();
     for set in transaction.actions().filter_map(Action::deletion).filter(|set| !set.added.is_empty()) {
         *vectors.entry(set.fragment).or_default() |= &set.added;
     }
@@ -65,5 +71,6 @@ pub fn settle(rebased: Rebased, present: BTreeMap<FragmentId, RoaringBitmap>) ->
         });
         step.actions.extend(begin);
     }
+    unite_vectors(&mut transaction);
     transaction
 }

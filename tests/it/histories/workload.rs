@@ -1,0 +1,397 @@
+//! Sessions that read and write a few keys of one table at once, in transactions and without, while others compact it; and
+//! the history that comes of it.
+//!
+//! ```text
+//!   seed ──> sessions on two lakes over one store (as two processes would be), on one thread that every store operation
+//!            gives to somebody else
+//!        ──> history, by what the sessions were told
+//!        ──> held against the table's log: what was told as landed is there once, what was told as failed is not
+//! ```
+//!
+//! Every statement carries the number of its transaction in a comment, by which the log tells where it landed.
+
+use super::history::{History, Op, Outcome, Transaction, Workload};
+use super::restless::Restless;
+use crate::support::{lake_in, session_of};
+use amend::manifest::apply::apply;
+use amend::manifest::snapshot::Snapshot;
+use amend::{Error, ErrorKind, Lake, Outcome as Answer, Session};
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::Int64Type;
+use object_store::memory::InMemory;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What isolation the sessions ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    Snapshot,
+}
+
+impl Isolation {
+    /// What a session says to get it, if it has to say something.
+    fn setting(self) -> Option<&'static str> {
+        match self {
+            Isolation::Snapshot => None,
+        }
+    }
+}
+
+/// A run.
+#[derive(Debug, Clone, Copy)]
+pub struct Spec {
+    pub seed: u64,
+    pub workload: Workload,
+    pub isolation: Isolation,
+    pub transactions: usize,
+    pub clients: usize,
+    pub keys: i64,
+    /// Whether the table is compacted meanwhile.
+    pub compacted: bool,
+    /// Whether the store fails now and then.
+    pub faulty: bool,
+}
+
+impl Spec {
+    /// The run that a seed stands for.
+    pub fn of_seed(seed: u64, workload: Workload, isolation: Isolation, transactions: usize) -> Spec {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let (clients, keys) = (random.random_range(4..7), random.random_range(3..8));
+        Spec { seed, workload, isolation, transactions, clients, keys, compacted: seed.is_multiple_of(2), faulty: seed % 4 >= 2 }
+    }
+}
+
+/// What came of a run: its history, what is wrong for certain, and figures.
+pub struct Observed {
+    pub history: History,
+    pub complaints: Vec<String>,
+    pub met: Met,
+}
+
+/// How often something happened that is worth testing.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Met {
+    pub committed: usize,
+    pub conflicts: usize,
+    pub unknown: usize,
+    pub unavailable: usize,
+    pub compactions: usize,
+    pub rows_carried: u64,
+    pub reran: u64,
+}
+
+/// What compacts the table; the last two give rows another order.
+const COMPACTIONS: [&str; 4] = ["OPTIMIZE t", "OPTIMIZE t FULL", "OPTIMIZE t FULL ORDER BY (k DESC)", "OPTIMIZE t FULL ZORDER BY (v, k)"];
+
+struct World {
+    spec: Spec,
+    moments: AtomicUsize,
+    numbers: AtomicUsize,
+    values: AtomicI64,
+    done: AtomicBool,
+    ended: Mutex<Vec<Ended>>,
+    complaints: Mutex<Vec<String>>,
+    met: Mutex<Met>,
+}
+
+/// A transaction as its client knows it.
+struct Ended {
+    number: usize,
+    transaction: Transaction,
+    /// Whether its client was told how it ended.
+    told: bool,
+}
+
+/// Runs to the end.
+pub async fn run(spec: Spec) -> Observed {
+    let raw = Arc::new(InMemory::new());
+    let restless: Vec<Arc<Restless>> = (0..2).map(|process| Arc::new(Restless::new(raw.clone(), spec.seed * 2 + process))).collect();
+    let lakes: Vec<Lake> = restless.iter().map(|store| lake_in(store.clone())).collect();
+    let calm = lake_in(raw);
+    let world = Arc::new(World {
+        spec,
+        moments: AtomicUsize::new(1),
+        numbers: AtomicUsize::new(0),
+        values: AtomicI64::new(0),
+        done: AtomicBool::new(false),
+        ended: Mutex::default(),
+        complaints: Mutex::default(),
+        met: Mutex::default(),
+    });
+    let session = session_of(&calm, 1).await;
+    prepare(&session, spec).await;
+    if spec.faulty {
+        restless.iter().for_each(|store| store.fail_some(14, spec.transactions / 2));
+    }
+    let compacting = spec.compacted.then(|| tokio::spawn(compact(world.clone(), lakes[1].clone())));
+    let clients: Vec<_> = (0..spec.clients).map(|who| tokio::spawn(client(world.clone(), lakes[who % 2].clone(), who))).collect();
+    for client in clients {
+        client.await.unwrap();
+    }
+    world.done.store(true, Ordering::Release);
+    if let Some(compacting) = compacting {
+        compacting.await.unwrap();
+    }
+    // The last word: everything, read by one who came when all were gone.
+    let all: Vec<i64> = (0..spec.keys).collect();
+    let mut last = world.begin(spec.clients);
+    match last.read(&world, &session, &all).await {
+        Ok(()) => world.end(last, Outcome::Committed, true),
+        Err(error) => world.complain(format!("at the end: {error}")),
+    }
+    let complaints = world.settle(&calm).await;
+    let history = History { workload: spec.workload, transactions: world.take_transactions() };
+    let mut met = *world.met.lock().unwrap();
+    met.committed = history.transactions.iter().filter(|t| t.outcome == Outcome::Committed).count();
+    Observed { history, complaints, met }
+}
+
+async fn prepare(session: &Session, spec: Spec) {
+    session.execute("CREATE TABLE t (k BIGINT NOT NULL, v VARCHAR NOT NULL)").await.unwrap();
+    session.execute(&format!("SET amend.rows_per_fragment = {}", 1 + spec.seed % 4)).await.unwrap();
+    let rows: Vec<String> = (0..spec.keys).map(|key| format!("({key}, '')")).collect();
+    session.execute(&format!("INSERT INTO t VALUES {}", rows.join(", "))).await.unwrap();
+}
+
+/// Compacts until the others are done.
+async fn compact(world: Arc<World>, lake: Lake) {
+    let session = session_of(&lake, 1).await;
+    let mut random = StdRng::seed_from_u64(world.spec.seed + 1_000_000);
+    while !world.done.load(Ordering::Acquire) {
+        session.execute(&format!("SET amend.rows_per_fragment = {}", [1, 2, 3, 1000].choose(&mut random).unwrap())).await.unwrap();
+        match session.execute(COMPACTIONS.choose(&mut random).unwrap()).await {
+            Ok(Answer::Changed(changed)) => {
+                let met = &mut *world.met.lock().unwrap();
+                met.compactions += usize::from(changed.version.is_some());
+                met.rows_carried += changed.facts.rows_carried;
+            }
+            Ok(other) => world.complain(format!("OPTIMIZE answered {other:?}")),
+            Err(error) => world.excuse("OPTIMIZE", &error, false),
+        }
+        for _ in 0..random.random_range(0..60) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// One session's transactions.
+async fn client(world: Arc<World>, lake: Lake, who: usize) {
+    let session = session_of(&lake, 1 + who % 2).await;
+    session.execute("SET amend.max_statement_attempts = 1000").await.unwrap();
+    if let Some(setting) = world.spec.isolation.setting() {
+        session.execute(setting).await.unwrap();
+    }
+    session.execute(&format!("SET amend.rows_per_fragment = {}", 1 + who % 3)).await.unwrap();
+    let mut random = StdRng::seed_from_u64(world.spec.seed * 100 + who as u64);
+    while world.numbers.load(Ordering::Acquire) < world.spec.transactions {
+        let mut running = world.begin(who);
+        let explicit = random.random_bool(0.7);
+        let statements = if explicit { random.random_range(1..5) } else { 1 };
+        let ended = running.run(&world, &session, explicit, statements, &mut random).await;
+        match ended {
+            Ok(outcome) => world.end(running, outcome, true),
+            Err(error) => {
+                let told = error.kind() != ErrorKind::Unknown;
+                world.excuse(&format!("transaction {}", running.number), &error, explicit);
+                world.end(running, Outcome::Failed, told);
+            }
+        }
+    }
+}
+
+/// A transaction in the making.
+struct Running {
+    number: usize,
+    client: usize,
+    began: usize,
+    ops: Vec<Op>,
+}
+
+impl Running {
+    async fn run(
+        &mut self,
+        world: &World,
+        session: &Session,
+        explicit: bool,
+        statements: usize,
+        random: &mut StdRng,
+    ) -> Result<Outcome, Error> {
+        if explicit {
+            session.execute("BEGIN").await?;
+        }
+        for _ in 0..statements {
+            let keys: Vec<i64> = (0..world.spec.keys).collect();
+            let reads = random.random_bool(0.5);
+            let wanted = random.random_range(1..if reads { 4 } else { 3 });
+            let some: Vec<i64> = keys.sample(random, wanted).copied().collect();
+            let done = match reads {
+                true => self.read(world, session, &some).await,
+                false => self.write(world, session, &some, random).await,
+            };
+            if let Err(error) = done {
+                if session.in_transaction() {
+                    session.execute("ROLLBACK").await?;
+                }
+                return Err(error);
+            }
+            for _ in 0..random.random_range(0..4) {
+                tokio::task::yield_now().await;
+            }
+        }
+        if !explicit {
+            return Ok(Outcome::Committed);
+        }
+        if random.random_bool(0.06) {
+            session.execute("ROLLBACK").await?;
+            return Ok(Outcome::Failed);
+        }
+        if let Answer::Changed(changed) = session.execute("COMMIT").await? {
+            world.met.lock().unwrap().rows_carried += changed.facts.rows_carried;
+        }
+        Ok(Outcome::Committed)
+    }
+
+    async fn read(&mut self, world: &World, session: &Session, keys: &[i64]) -> Result<(), Error> {
+        let list: Vec<String> = keys.iter().map(i64::to_string).collect();
+        let sql = format!("SELECT k, v FROM t WHERE k IN ({}) /* transaction {} */", list.join(", "), self.number);
+        let Answer::Rows(answer) = session.execute(&sql).await? else { panic!("{sql} yields no rows") };
+        let mut found: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+        for batch in answer.batches {
+            let values = datafusion::arrow::compute::cast(batch.column(1), &datafusion::arrow::datatypes::DataType::Utf8).unwrap();
+            for (key, value) in batch.column(0).as_primitive::<Int64Type>().values().iter().zip(values.as_string::<i32>()) {
+                let value = value.unwrap().split(',').filter(|part| !part.is_empty()).map(|part| part.parse().unwrap()).collect();
+                if found.insert(*key, value).is_some() {
+                    world.complain(format!("transaction {} read two rows of key {key}", self.number));
+                }
+            }
+        }
+        if found.len() != keys.len() {
+            world.complain(format!("transaction {} read the keys {:?} of {keys:?}", self.number, found.keys()));
+        }
+        self.ops.extend(found.into_iter().map(|(key, found)| Op::Read { key, found }));
+        Ok(())
+    }
+
+    async fn write(&mut self, world: &World, session: &Session, keys: &[i64], random: &mut StdRng) -> Result<(), Error> {
+        let value = world.values.fetch_add(1, Ordering::AcqRel);
+        let list: Vec<String> = keys.iter().map(i64::to_string).collect();
+        let new = |column: &str| match world.spec.workload {
+            Workload::ListAppend => format!("{column} || ',{value}'"),
+            Workload::Register => format!("'{value}'"),
+        };
+        let sql = if random.random_bool(0.25) {
+            let source: Vec<String> = keys.iter().map(|key| format!("({key})")).collect();
+            format!(
+                "MERGE INTO t USING (VALUES {}) AS s (k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = {}",
+                source.join(", "),
+                new("t.v")
+            )
+        } else {
+            format!("UPDATE t SET v = {} WHERE k IN ({})", new("v"), list.join(", "))
+        };
+        // Also when it fails: it may have landed.
+        self.ops.extend(keys.iter().map(|key| Op::Write { key: *key, value }));
+        match session.execute(&format!("{sql} /* transaction {} */", self.number)).await? {
+            Answer::Changed(changed) => {
+                let met = &mut *world.met.lock().unwrap();
+                met.rows_carried += changed.facts.rows_carried;
+                met.reran += u64::from(changed.facts.reran);
+                if changed.counts.updated != keys.len() as u64 {
+                    world.complain(format!("transaction {} updated {:?} of {keys:?}", self.number, changed.counts));
+                }
+            }
+            other => world.complain(format!("transaction {} was answered {other:?}", self.number)),
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    fn moment(&self) -> usize {
+        self.moments.fetch_add(1, Ordering::AcqRel)
+    }
+
+    fn begin(&self, client: usize) -> Running {
+        Running { number: self.numbers.fetch_add(1, Ordering::AcqRel), client, began: self.moment(), ops: vec![] }
+    }
+
+    fn end(&self, running: Running, outcome: Outcome, told: bool) {
+        let Running { number, client, began, ops } = running;
+        let transaction = Transaction { client, began, ended: self.moment(), outcome, ops, position: None };
+        self.ended.lock().unwrap().push(Ended { number, transaction, told });
+    }
+
+    fn complain(&self, what: String) {
+        self.complaints.lock().unwrap().push(what);
+    }
+
+    /// An error is counted, if it may be: a collision in a transaction, and what a store may do that fails.
+    fn excuse(&self, what: &str, error: &Error, explicit: bool) {
+        let met = &mut *self.met.lock().unwrap();
+        match error.kind() {
+            ErrorKind::Conflict if explicit => met.conflicts += 1,
+            ErrorKind::Unknown if self.spec.faulty => met.unknown += 1,
+            ErrorKind::Unavailable if self.spec.faulty => met.unavailable += 1,
+            _ => self.complain(format!("{what}: {error}")),
+        }
+    }
+
+    /// Holds what was told against the log, takes from it how the others ended, and says what does not fit.
+    async fn settle(&self, lake: &Lake) -> Vec<String> {
+        let log = lake.table("t").await.unwrap();
+        let mut places: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        let mut complaints = std::mem::take(&mut *self.complaints.lock().unwrap());
+        let mut replayed: Option<Snapshot> = None;
+        for number in 1..=log.newest_number().await.unwrap() {
+            let version = log.read(number).await.unwrap();
+            let mut before = replayed.take().unwrap_or_else(|| Snapshot::empty(version.snapshot.table_id));
+            for committed in &version.transactions {
+                match apply(&before, &committed.transaction, number) {
+                    Ok((after, _)) => before = after,
+                    Err(error) => complaints.push(format!("version {number} cannot be made again: {error}")),
+                }
+            }
+            if !alike(&before, &version.snapshot) {
+                complaints.push(format!("version {number} is not what its transactions make of the version before"));
+            }
+            replayed = Some(version.snapshot.clone());
+            for (at, committed) in version.transactions.iter().enumerate() {
+                let first = committed.transaction.steps.first().map_or("", |step| step.statement.as_str());
+                let tag = first.split_once("/* transaction ").and_then(|(_, rest)| rest.split_once(" */"));
+                if let Some((tag, _)) = tag {
+                    places.entry(tag.parse().unwrap()).or_default().push(number * 1000 + at as u64);
+                }
+            }
+        }
+        for Ended { number, transaction, told } in &mut *self.ended.lock().unwrap() {
+            let places = places.remove(number).unwrap_or_default();
+            let writes = transaction.ops.iter().any(|op| matches!(op, Op::Write { .. }));
+            if places.len() > 1 {
+                complaints.push(format!("transaction {number} landed {} times", places.len()));
+            }
+            if !*told {
+                transaction.outcome = if places.is_empty() { Outcome::Failed } else { Outcome::Committed };
+            } else if transaction.outcome == Outcome::Committed && writes && places.is_empty() {
+                complaints.push(format!("transaction {number} was told to have landed, and is not in the log"));
+            } else if transaction.outcome == Outcome::Failed && !places.is_empty() {
+                complaints.push(format!("transaction {number} was told to have failed, and is in the log"));
+            }
+            transaction.position = places.first().copied();
+        }
+        complaints
+    }
+
+    fn take_transactions(&self) -> Vec<Transaction> {
+        std::mem::take(&mut *self.ended.lock().unwrap()).into_iter().map(|ended| ended.transaction).collect()
+    }
+}
+
+/// The same table, however its fragments are paged.
+fn alike(one: &Snapshot, other: &Snapshot) -> bool {
+    let rest = |of: &Snapshot| (of.version, of.table_id, of.schema.clone(), of.counters, of.config.clone(), of.bases.clone());
+    rest(one) == rest(other) && one.fragments.iter().eq(other.fragments.iter())
+}
