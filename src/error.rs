@@ -269,6 +269,23 @@ impl Error {
         self.kind() == ErrorKind::Conflict
     }
 
+    /// The same error once more, for another who waits for the same thing. What it says is the same; a cause is only told.
+    pub(crate) fn copied(&self) -> Self {
+        match self {
+            Error::Conflict(report) => Error::Conflict(report.clone()),
+            Error::Damaged { table, object, reason } => Error::damaged(table, object, reason),
+            Error::OutcomeUnknown { table, version, reason } => {
+                Error::OutcomeUnknown { table: table.clone(), version: *version, reason: reason.clone() }
+            }
+            Error::Store { operation, object, source } => {
+                Error::Store { operation, object: object.clone(), source: source.to_string().into() }
+            }
+            Error::TooBusy { table, attempts } => Error::TooBusy { table: table.clone(), attempts: *attempts },
+            Error::UnknownTable { table, nearest } => Error::UnknownTable { table: table.clone(), nearest: nearest.clone() },
+            other => Error::Engine { message: other.to_string(), kind: other.kind(), sqlstate: other.sqlstate() },
+        }
+    }
+
     /// A statement or call that is wrong in itself.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Error::Invalid { reason: reason.into() }
@@ -299,7 +316,11 @@ pub struct ConflictReport {
     pub coordinate: String,
     /// Up to five addresses (`fragment/offset`, at the version that was read) of rows that both changed.
     pub rows: Vec<String>,
-    /// The version that the transaction read.
+    /// The id of the transaction that could not land.
+    pub transaction: String,
+    /// What it did, in the words of its statements.
+    pub statement: String,
+    /// The version that it read.
     pub read_version: u64,
     /// The version whose transaction came first.
     pub other_version: u64,

@@ -12,6 +12,8 @@ pub enum Fault {
     IgnoreReplaced,
     /// Deletion vectors of others are overwritten.
     LastVectorWins,
+    /// What a transaction read is not held against what landed.
+    SkipReadAssertions,
     /// Rows that others deleted while they were rewritten come back.
     DropForeignDeletions,
     /// Deletions of rows that others moved are forgotten.
@@ -37,10 +39,11 @@ mod chosen {
 
     impl Fault {
         /// All of them.
-        pub const ALL: [Fault; 11] = [
+        pub const ALL: [Fault; 12] = [
             Fault::BlindRetry,
             Fault::IgnoreReplaced,
             Fault::LastVectorWins,
+            Fault::SkipReadAssertions,
             Fault::DropForeignDeletions,
             Fault::SkipMap,
             Fault::ApplyTwice,

@@ -49,7 +49,7 @@ fn sources() -> Vec<Source> {
 }
 
 fn is_test_module(part: &str) -> bool {
-    ["tests", "simulation", "testbed", "contract", "pairs", "exploration"].contains(&part)
+    ["tests", "simulation", "testbed", "contract", "pairs", "exploration", "properties", "behaviours"].contains(&part)
 }
 
 /// The modules of this crate that a file names after `crate::`.

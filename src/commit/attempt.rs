@@ -1,32 +1,41 @@
-//! Attempts at the next version, until it holds the transaction or cannot.
+//! Attempts at the next version, until it holds the transactions of a group or cannot.
+//!
+//! ```text
+//!   newest version ──> each member walks over what landed ──> one after another: rebase over those before it, settle, apply
+//!        ^                                                        │  who collides with one before it is set aside
+//!        │                                                        v
+//!        └── somebody else's <── read the slot <── not created <── create the version ──> created: all have their answers
+//! ```
 //!
 //! An answer of the store other than "created" proves nothing: a lost answer, a conditional write that a proxy repeated,
-//! a time-out. Only reading the slot decides: our transaction's id in it means that we committed.
+//! a time-out. Only reading the slot decides: a transaction's id in it means that it committed.
 //!
 //! Names of old versions are freed by VACUUM, which raises the low-water mark first. So a writer that paused for long may
 //! find the versions gone that it would have to walk over (then it collides), or create a version whose name had been freed
 //! (then that version is none, and it goes on). It looks whether the version that it built upon is still there: they are
 //! freed from the oldest on.
 //!
-//! Always holds: a transaction is never applied twice and never reported as failed when it landed.
+//! Always holds: a transaction is never applied twice and never reported as failed when it landed. What a member comes to because
+//! of others of its group counts once those have landed, and is found out anew if they do not.
 
 use super::WRITER;
 use super::invariants;
+use super::member::{Candidate, Member, Verdict};
 use super::outcome::Committed;
 use super::place;
-use super::staged::{Staged, objects, remove};
-use crate::error::{ConflictReport, Error, Result};
+use super::queue;
+use super::staged::{Staged, remove};
+use super::ticket::{Answer, Ticket, ours};
+use crate::error::{Error, Result};
 use crate::faulty::{self, Fault};
 use crate::manifest::apply::apply;
 use crate::manifest::encode;
-use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
 use crate::store::{CreateAnswer, ObjectName, env};
-use crate::txn::composite::{CommitFacts, CommittedTransaction, Transaction, TransactionId};
-use crate::txn::rebase::{self, Collision, Rebase};
-use std::collections::BTreeMap;
+use crate::txn::composite::CommitFacts;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,111 +48,126 @@ const MAX_PAUSE: Duration = Duration::from_millis(50);
 /// Every so many versions the hint is written.
 const HINT_INTERVAL: u64 = 16;
 
-/// Commits a transaction on the newest version of its table, or says why it cannot be. `reran` is how many times its
-/// statement was run again before, for the record. Staged objects of a transaction that is not committed are removed.
-pub async fn publish(log: &VersionLog, staged: &Staged, reran: u32) -> Result<Committed> {
-    let _turn = log.turn().await;
-    Attempts::new(log, staged, reran, None).finish().await
-}
-
-/// Raises the low-water mark of a table to `mark`, by a version of its own: from then on the names of the versions below may
-/// be freed. `staged` is a transaction without actions. If the mark is there already, no version is made.
-pub async fn raise_low_water_mark(log: &VersionLog, staged: &Staged, mark: u64) -> Result<Committed> {
-    let _turn = log.turn().await;
-    Attempts { mark: Some(mark), ..Attempts::new(log, staged, 0, None) }.finish().await
+/// Raises the low-water mark of a table to `mark`, by a version: from then on the names of the versions below may be freed.
+/// `staged` is a transaction without actions, since every version has one. If the mark is there already, no version is made.
+pub async fn raise_low_water_mark(log: &VersionLog, staged: Staged, mark: u64) -> Result<Committed> {
+    queue::commit(log, |leases| Ticket::raising(Arc::new(staged), mark, leases)).await
 }
 
 /// Creates a table: its first version, made of nothing by the transaction.
-pub async fn publish_first(log: &VersionLog, staged: &Staged, table_id: u128) -> Result<Committed> {
-    Attempts::new(log, staged, 0, Some(table_id)).finish().await
+pub async fn publish_first(log: &VersionLog, staged: Arc<Staged>, table_id: u128) -> Result<Committed> {
+    let (ticket, mut answer) = Ticket::new(staged, 0, log.leases());
+    Group::new(log, [ticket], Some(table_id)).commit().await;
+    let Answer { outcome, unnamed } = answer.try_recv().map_err(|_| Error::internal("a table was neither created nor not"))?;
+    remove(log.store(), &unnamed).await;
+    outcome
 }
 
-struct Attempts<'a> {
+/// Transactions that are committed together.
+pub(super) struct Group<'a> {
     log: &'a VersionLog,
-    staged: &'a Staged,
-    reran: u32,
+    /// Those without an answer.
+    members: Vec<Member>,
     /// The identity of a table that is being created.
     creating: Option<u128>,
-    /// The low-water mark that is wanted.
-    mark: Option<u64>,
     attempts: u32,
     /// Unclear answers in a row.
     unclear: u32,
-    /// The version in which the transaction may still come to be, after an unclear answer: a late success. Only what else
-    /// turns up in that slot removes the doubt.
-    doubt: Option<u64>,
     /// Vectors, pages and the like, by the attempt that wrote them.
     placed: Vec<(u32, ObjectName)>,
-    /// Keeps what is placed.
-    _lease: Arc<Lease>,
+    /// The attempts that landed, late ones too.
+    landed: BTreeSet<u32>,
+    /// Whether an attempt may have landed without anybody knowing.
+    unknown: bool,
 }
 
 /// What an attempt came to.
 enum Attempt {
-    /// The version is ours.
-    Landed(Committed),
+    /// All that were part of it have their answers, or it must be made again without one that has.
+    Over,
     /// The slot went to somebody else.
     Lost,
     /// The slot was absent after an unclear answer.
     Absent(Error),
 }
 
-impl<'a> Attempts<'a> {
-    fn new(log: &'a VersionLog, staged: &'a Staged, reran: u32, creating: Option<u128>) -> Self {
-        let _lease = log.leases().take(staged.transaction.read_version);
-        Attempts { log, staged, reran, creating, mark: None, attempts: 0, unclear: 0, doubt: None, placed: Vec::new(), _lease }
-    }
+/// What became of the next version.
+enum Created {
+    /// It was created.
+    Version(Arc<Version>),
+    /// It is there already; it may be ours all the same.
+    Taken(Arc<Version>),
+    /// It is not there, after an unclear answer.
+    Absent(Error),
+    /// It was created, and is none: its name had been freed before. It was removed again.
+    Freed,
+    /// It would break an invariant because of this one of its transactions.
+    Broken(usize, Error),
+}
 
-    /// Runs, and removes the objects that no version names for certain.
-    async fn finish(mut self) -> Result<Committed> {
-        let outcome = self.run().await;
-        let outcome = outcome.map_err(|error| match (error, self.doubt) {
-            (error @ Error::OutcomeUnknown { .. }, _) | (error, None) => error,
-            (error, Some(version)) => Error::OutcomeUnknown { table: self.log.table().to_owned(), version, reason: error.to_string() },
-        });
-        let unnamed = match &outcome {
-            Ok(committed) => self.unnamed(committed.version.and_then(|_| ours(&committed.newest, self.staged.transaction.id))),
-            Err(Error::OutcomeUnknown { .. }) => Vec::new(),
-            Err(_) => self.unnamed(None),
-        };
-        remove(self.log.store(), &unnamed).await;
-        outcome
-    }
+/// What a member comes to if those before it in its group land.
+enum Aside {
+    Nothing(Committed),
+    Fails(Error),
+}
 
-    /// The objects that the transaction as it landed does not name; all of them if it did not land.
-    fn unnamed(&self, landed: Option<&CommittedTransaction>) -> Vec<ObjectName> {
-        let named = match landed {
-            None => Vec::new(),
-            // Rewrites that were given up, and what came and went in a transaction, leave files that nothing names.
-            Some(landed) => objects(landed.transaction.actions()),
-        };
-        let landed_attempt = landed.map(|landed| landed.facts.attempts);
-        let lost = self.placed.iter().filter(|(attempt, _)| Some(*attempt) != landed_attempt).map(|(_, object)| object);
-        self.staged.objects.iter().filter(|object| !named.contains(object)).chain(lost).cloned().collect()
-    }
-
-    async fn run(&mut self) -> Result<Committed> {
-        let transaction = &self.staged.transaction;
-        let mut rebase = Rebase::new(transaction.clone(), &self.staged.maps).map_err(|c| self.conflict(c))?;
-        let mut walked = transaction.read_version;
-        loop {
-            let newest = self.newest().await?;
-            self.check_kept(walked + 1, &newest)?;
-            for version in walked + 1..=newest.snapshot.version {
-                match self.walk(&mut rebase, version).await {
-                    Ok(Some(landed)) => return Ok(landed),
-                    Ok(None) => {}
-                    // Removed since we looked?
-                    Err(error @ Error::Conflict(_)) => return Err(error),
-                    Err(error) => {
-                        return Err(self.newest().await.and_then(|newest| self.check_kept(version, &newest)).err().unwrap_or(error));
-                    }
-                }
+impl<'a> Group<'a> {
+    /// A group of these transactions, in their order.
+    pub fn new(log: &'a VersionLog, tickets: impl IntoIterator<Item = Arc<Ticket>>, creating: Option<u128>) -> Self {
+        let mut members = Vec::new();
+        for ticket in tickets {
+            match Member::new(ticket.clone(), log.table()) {
+                Ok(member) => members.push(member),
+                Err(error) => ticket.answer(log.table(), Err(error)),
             }
-            walked = walked.max(newest.snapshot.version);
+        }
+        Group { log, members, creating, attempts: 0, unclear: 0, placed: vec![], landed: BTreeSet::new(), unknown: false }
+    }
+
+    /// Commits until every ticket has its answer, and removes the objects that no version names for certain.
+    pub async fn commit(mut self) {
+        if let Err(error) = self.run().await {
+            let mut members = std::mem::take(&mut self.members);
+            let last = members.pop();
+            for member in members {
+                self.answer(&member.ticket, Err(error.copied()));
+            }
+            if let Some(member) = last {
+                self.answer(&member.ticket, Err(error));
+            }
+        }
+        if !self.unknown {
+            let lost: Vec<ObjectName> =
+                self.placed.iter().filter(|(attempt, _)| !self.landed.contains(attempt)).map(|(_, object)| object.clone()).collect();
+            remove(self.log.store(), &lost).await;
+        }
+    }
+
+    fn answer(&mut self, ticket: &Ticket, outcome: Result<Committed>) {
+        let outcome = outcome.map_err(|error| match error {
+            // It was no part of what may have landed.
+            Error::OutcomeUnknown { version, reason, .. } if ticket.doubt().is_none() => {
+                Error::Store { operation: "read", object: ObjectName::version(version).to_string(), source: reason.into() }
+            }
+            error => error,
+        });
+        self.unknown |= outcome.is_err() && ticket.doubt().is_some();
+        ticket.answer(self.log.table(), outcome);
+    }
+
+    async fn run(&mut self) -> Result<()> {
+        loop {
+            if self.members.is_empty() {
+                return Ok(());
+            }
+            let newest = self.newest().await?;
+            self.walk(&newest).await;
+            if self.members.is_empty() {
+                return Ok(());
+            }
             self.attempts += 1;
-            match self.attempt(&rebase, &newest).await? {
-                Attempt::Landed(committed) => return Ok(committed),
+            match self.attempt(&newest).await? {
+                Attempt::Over => continue,
                 Attempt::Lost => self.unclear = 0,
                 Attempt::Absent(error) => {
                     self.unclear += 1;
@@ -160,16 +184,6 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Refuses to go on from version `next`, if that is no longer kept.
-    fn check_kept(&self, next: u64, newest: &Version) -> Result<()> {
-        let mark = newest.snapshot.low_water_mark;
-        if next >= mark {
-            return Ok(());
-        }
-        let coordinate = format!("the versions from {next} to {}, which VACUUM has removed,", mark - 1);
-        Err(self.conflict(Collision::unnamed(coordinate, mark - 1)))
-    }
-
     async fn newest(&self) -> Result<Arc<Version>> {
         match self.creating {
             // A table's first version is created where there is none.
@@ -180,90 +194,162 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Walks over one version; returns the outcome if it turns out to be ours.
-    async fn walk(&mut self, rebase: &mut Rebase, number: u64) -> Result<Option<Committed>> {
-        let version = self.log.read(number).await?;
-        if let Some(ours) = ours(&version, self.staged.transaction.id)
-            && !faulty::is(Fault::ApplyTwice)
-        {
-            return Ok(Some(Committed::landed(version.clone(), ours)));
-        }
-        self.doubt = self.doubt.filter(|slot| *slot != number);
-        rebase.version_landed();
-        for landed in version.transactions.iter().filter(|_| !faulty::is(Fault::BlindRetry)) {
-            let needed = rebase.maps_needed(landed);
-            let maps = self.log.maps(landed, &needed).await?;
-            rebase.over(number, landed, &maps).map_err(|c| self.conflict(c))?;
-        }
-        Ok(None)
-    }
-
-    async fn attempt(&mut self, rebase: &Rebase, newest: &Arc<Version>) -> Result<Attempt> {
-        let before = &newest.snapshot;
-        let rebased = rebase.finish(|id| before.fragments.get(id).is_some()).map_err(|c| self.conflict(c))?;
-        let mut facts = CommitFacts {
-            attempts: self.attempts,
-            rebased_over: rebased.versions,
-            rows_carried: rebased.rows_carried,
-            vectors_merged: rebased.vectors_merged,
-            groups_dropped: rebased.groups_dropped,
-            reran: self.reran,
-        };
-        let raises_mark = self.mark.is_some_and(|mark| mark > before.low_water_mark);
-        if rebased.transaction.is_empty() && !raises_mark {
-            facts.attempts = 0;
-            let counts = rebased.transaction.steps.iter().map(|step| step.counts).collect();
-            return Ok(Attempt::Landed(Committed { version: None, newest: newest.clone(), counts, facts }));
-        }
-        let mut present = BTreeMap::new();
-        for id in rebase::vectors_needed(&rebased) {
-            if let Some(fragment) = before.fragments.get(id) {
-                present.insert(id, (*self.log.deleted_rows(fragment).await?).clone());
+    /// Every member walks over what landed; those that landed themselves, or cannot any more, have their answers.
+    async fn walk(&mut self, newest: &Version) {
+        for mut member in std::mem::take(&mut self.members) {
+            match member.walk(self.log, newest).await {
+                Ok(None) => self.members.push(member),
+                Ok(Some(version)) => self.landed_in(&member.ticket, &version),
+                Err(error) => self.answer(&member.ticket, Err(error)),
             }
         }
-        let transaction = rebase::settle(rebased, present);
-        let mut placed = Vec::new();
-        let attempt = self.create(newest, transaction, facts, &mut placed).await;
-        self.placed.extend(placed.into_iter().map(|object| (self.attempts, object)));
-        attempt
     }
 
+    /// A transaction turned out to be in a version.
+    fn landed_in(&mut self, ticket: &Ticket, version: &Arc<Version>) {
+        if let Some(committed) = ours(version, ticket.id()) {
+            self.landed.insert(committed.facts.attempts);
+            let CommitFacts { attempts, rebased_over, rows_carried, vectors_merged, groups_dropped, reran } = committed.facts;
+            tracing::debug!(
+                table = self.log.table(),
+                version = version.snapshot.version,
+                transaction = %ticket.id(),
+                transactions = version.transactions.len(),
+                attempts,
+                rebased_over,
+                rows_carried,
+                vectors_merged,
+                groups_dropped,
+                reran,
+                "a transaction landed"
+            );
+            self.answer(ticket, Ok(Committed::landed(version.clone(), committed)));
+        }
+    }
+
+    /// Tries to create the version after `newest`. Members that can land, one behind the other, are part of it; those that cannot
+    /// because of these are set aside.
+    async fn attempt(&mut self, newest: &Arc<Version>) -> Result<Attempt> {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        let mut part: Vec<Member> = Vec::new();
+        let mut aside: Vec<(Member, Aside)> = Vec::new();
+        let mut placed = Vec::new();
+        for member in std::mem::take(&mut self.members) {
+            let verdict = match member.verdict(self.log, &newest.snapshot, &candidates, self.attempts, &mut placed).await {
+                Ok(Verdict::Lands(candidate)) => {
+                    candidates.push(*candidate);
+                    part.push(member);
+                    continue;
+                }
+                Ok(Verdict::Nothing { counts, facts }) => {
+                    Aside::Nothing(Committed { version: None, newest: newest.clone(), counts, facts, files_written: 0 })
+                }
+                Err(error) => Aside::Fails(error),
+            };
+            match candidates.is_empty() {
+                true => self.settle_aside(&member.ticket, verdict, newest),
+                false => aside.push((member, verdict)),
+            }
+        }
+        if part.is_empty() {
+            self.placed.extend(placed.into_iter().map(|object| (self.attempts, object)));
+            return Ok(Attempt::Over);
+        }
+        let mut outcome = Ok(Attempt::Over);
+        let created = self.create(newest, candidates, &part, &mut placed).await;
+        self.placed.extend(placed.into_iter().map(|object| (self.attempts, object)));
+        match created {
+            Ok(Created::Version(version)) => {
+                for member in part {
+                    self.landed_in(&member.ticket, &version);
+                }
+                for (member, verdict) in aside {
+                    self.settle_aside(&member.ticket, verdict, &version);
+                }
+                return Ok(Attempt::Over);
+            }
+            Ok(Created::Broken(member, error)) => self.answer(&part.swap_remove(member).ticket, Err(error)),
+            Ok(Created::Taken(version)) => {
+                let number = version.snapshot.version;
+                part.extend(aside.into_iter().map(|(member, _)| member));
+                for member in part {
+                    let landed = ours(&version, member.ticket.id()).is_some();
+                    if landed && faulty::is(Fault::FailThoughLanded) {
+                        member.ticket.did_not_land(number);
+                        self.answer(&member.ticket, Err(Error::internal("the answer was lost")));
+                        continue;
+                    }
+                    if landed && !faulty::is(Fault::ApplyTwice) {
+                        self.landed_in(&member.ticket, &version);
+                        continue;
+                    }
+                    // Where the slot is taken, nothing of ours can still come to be in it.
+                    member.ticket.did_not_land(number);
+                    match self.creating {
+                        Some(_) => self.answer(&member.ticket, Err(Error::TableExists { table: self.log.table().to_owned() })),
+                        None => self.members.push(member),
+                    }
+                }
+                return Ok(if self.members.is_empty() { Attempt::Over } else { Attempt::Lost });
+            }
+            Ok(Created::Freed) => {
+                part.iter().for_each(|member| member.ticket.did_not_land(newest.snapshot.version + 1));
+                outcome = Ok(Attempt::Lost);
+            }
+            Ok(Created::Absent(error)) => outcome = Ok(Attempt::Absent(error)),
+            Err(error) => outcome = Err(error),
+        }
+        self.members = part;
+        self.members.extend(aside.into_iter().map(|(member, _)| member));
+        outcome
+    }
+
+    /// A member that those before it left nothing to do, or that collides with one of them: they are in `version` now.
+    fn settle_aside(&mut self, ticket: &Ticket, verdict: Aside, version: &Arc<Version>) {
+        match verdict {
+            Aside::Nothing(committed) => self.answer(ticket, Ok(Committed { newest: version.clone(), ..committed })),
+            Aside::Fails(error) => self.answer(ticket, Err(error)),
+        }
+    }
+
+    /// Creates the version after `newest` that holds the transactions of `part`.
     async fn create(
-        &mut self,
+        &self,
         newest: &Arc<Version>,
-        mut transaction: Transaction,
-        facts: CommitFacts,
+        mut candidates: Vec<Candidate>,
+        part: &[Member],
         placed: &mut Vec<ObjectName>,
-    ) -> Result<Attempt> {
+    ) -> Result<Created> {
         let store = self.log.store();
-        let before = &newest.snapshot;
-        let number = before.version + 1;
+        let number = newest.snapshot.version + 1;
         let broken = |reason: String| Error::internal(format!("table '{}', version {number}: {reason}", self.log.table()));
-        let (mut after, minted) = match apply(before, &transaction, number) {
-            Ok(applied) => applied,
-            // What no coordinate names, as a part of a field that went with its parent: it reads anew.
-            Err(error) if facts.rebased_over > 0 => return Err(self.conflict(Collision::unnamed(error.to_string(), before.version))),
-            Err(error) => return Err(broken(error.to_string())),
-        };
-        if self.staged.field_ids.iter().any(|(token, id)| minted.fields.get(token) != Some(id)) {
-            // Files name their columns by id, and others were given the ids that these count on.
-            let coordinate = "the ids of the columns that both added".to_owned();
-            return Err(self.conflict(Collision::unnamed(coordinate, before.version)));
+        if place::place_vectors(store, &mut candidates, placed).await? {
+            let mut before = &newest.snapshot;
+            for candidate in &mut candidates {
+                (candidate.after, _) = apply(before, &candidate.committed.transaction, number).map_err(|e| broken(e.to_string()))?;
+                before = &candidate.after;
+            }
         }
-        if place::place_vectors(store, &mut transaction, &after, &minted, placed).await? {
-            (after, _) = apply(before, &transaction, number).map_err(|e| broken(e.to_string()))?;
+        let mut before = &newest.snapshot;
+        for (position, candidate) in candidates.iter().enumerate().filter(|_| !faulty::any()) {
+            if let Err(reason) = invariants::check(before, &candidate.after, &candidate.committed.transaction) {
+                return Ok(Created::Broken(position, broken(reason)));
+            }
+            before = &candidate.after;
         }
-        if let Some(mark) = self.mark {
-            after.low_water_mark = mark.min(before.version).max(before.low_water_mark);
+        let mut transactions = Vec::with_capacity(candidates.len());
+        let mut last = None;
+        for Candidate { committed, after } in candidates {
+            transactions.push(committed);
+            last = Some(after);
         }
-        if !faulty::any() {
-            invariants::check(before, &after, &transaction).map_err(broken)?;
-        }
+        let mut after = last.ok_or_else(|| broken("nothing is left to publish".into()))?;
+        let mark = part.iter().filter_map(|member| member.ticket.mark).max().unwrap_or(0);
+        after.low_water_mark = after.low_water_mark.max(mark.min(newest.snapshot.version));
         if let Some(folded) = place::place_pages(store, &after.fragments, placed).await? {
             after.fragments = folded;
         }
-        let committed = CommittedTransaction { transaction, minted, facts };
-        let version = Version { snapshot: after, transactions: vec![committed], time_ms: env::now_ms(), writer: WRITER.to_owned() };
+        let version = Version { snapshot: after, transactions, time_ms: env::now_ms(), writer: WRITER.to_owned() };
         let transactions = encode::encode_transactions(&version.transactions).map_err(|e| broken(e.to_string()))?;
         let spilled = if transactions.needs_object() {
             let name = ObjectName::new_transaction();
@@ -275,32 +361,39 @@ impl<'a> Attempts<'a> {
             None
         };
         let manifest = encode::encode_manifest(&version, spilled.as_ref()).map_err(|e| broken(e.to_string()))?;
-        let version = Arc::new(version);
+        for member in part {
+            member.ticket.may_land(number);
+        }
         match store.create(&ObjectName::version(number), manifest.bytes).await {
-            CreateAnswer::Created => self.created(version).await,
-            CreateAnswer::Refused(error) => Err(error),
-            CreateAnswer::Exists => self.whose(number, None).await,
-            CreateAnswer::Unclear(error) => self.whose(number, Some(error)).await,
+            CreateAnswer::Created => {
+                let version = Arc::new(version);
+                self.stands_or_is_removed(&version).await.map(|stands| if stands { Created::Version(version) } else { Created::Freed })
+            }
+            CreateAnswer::Refused(error) => {
+                for member in part {
+                    member.ticket.did_not_land(number);
+                }
+                Err(error)
+            }
+            CreateAnswer::Exists => self.whose(number, part, None).await,
+            CreateAnswer::Unclear(error) => self.whose(number, part, Some(error)).await,
         }
     }
 
-    /// The slot is ours.
-    async fn created(&mut self, version: Arc<Version>) -> Result<Attempt> {
+    /// Whether a version that holds ours is one; if not, it is removed, so that nobody takes it for one. (If that fails, it is
+    /// below the mark, and VACUUM removes it.)
+    async fn stands_or_is_removed(&self, version: &Arc<Version>) -> Result<bool> {
         let number = version.snapshot.version;
-        self.doubt = Some(number);
-        let stands = self.stands(&version).await?;
-        self.doubt = None;
-        if !stands {
-            // So that nobody takes it for a version. If that fails, it is below the mark, and VACUUM removes it.
+        if !self.stands(version).await.map_err(|error| self.unknown(number, error.to_string()))? {
             remove(self.log.store(), &[ObjectName::version(number)]).await;
-            return Ok(Attempt::Lost);
+            self.log.forget(number);
+            return Ok(false);
         }
         self.log.remember(version.clone());
         if number.is_multiple_of(HINT_INTERVAL) {
             self.log.write_hint(number).await;
         }
-        let transaction = version.transactions.first().ok_or_else(|| Error::internal("a version without transactions"))?;
-        Ok(Attempt::Landed(Committed::landed(version.clone(), transaction)))
+        Ok(true)
     }
 
     /// Whether a version that we created is one, or its name had been freed before.
@@ -332,46 +425,31 @@ impl<'a> Attempts<'a> {
         Ok(false)
     }
 
-    /// Whose the slot is, after any answer but "created".
-    async fn whose(&mut self, number: u64, unclear: Option<Error>) -> Result<Attempt> {
-        self.doubt = Some(number);
-        let slot = self.log.read_if_present(number).await.map_err(|error| Error::OutcomeUnknown {
-            table: self.log.table().to_owned(),
-            version: number,
-            reason: match &unclear {
+    fn unknown(&self, version: u64, reason: String) -> Error {
+        Error::OutcomeUnknown { table: self.log.table().to_owned(), version, reason }
+    }
+
+    /// What is in the slot, after any answer but "created".
+    async fn whose(&self, number: u64, part: &[Member], unclear: Option<Error>) -> Result<Created> {
+        let slot = self.log.read_if_present(number).await.map_err(|error| {
+            let reason = match &unclear {
                 Some(first) => format!("{first}; and the version cannot be read: {error}"),
                 None => format!("the version cannot be read: {error}"),
-            },
+            };
+            self.unknown(number, reason)
         })?;
-        // Where the slot is taken, nothing of ours can still come to be in it.
-        self.doubt = self.doubt.filter(|_| slot.is_none());
-        match slot {
-            Some(version) => match ours(&version, self.staged.transaction.id) {
-                Some(_) if faulty::is(Fault::ApplyTwice) => Ok(Attempt::Lost),
-                Some(_) if faulty::is(Fault::FailThoughLanded) => Err(Error::internal("the answer was lost")),
-                Some(_) => self.created(version.clone()).await,
-                None if self.creating.is_some() => Err(Error::TableExists { table: self.log.table().to_owned() }),
-                None => Ok(Attempt::Lost),
-            },
-            None => Ok(Attempt::Absent(unclear.unwrap_or_else(|| {
+        Ok(match slot {
+            Some(version) if part.iter().any(|member| ours(&version, member.ticket.id()).is_some()) => {
+                if self.stands_or_is_removed(&version).await? { Created::Taken(version) } else { Created::Freed }
+            }
+            Some(version) => Created::Taken(version),
+            None => Created::Absent(unclear.unwrap_or_else(|| {
                 Error::internal(format!(
                     "the store says that version {number} of table '{}' exists, and does not have it",
                     self.log.table()
                 ))
-            }))),
-        }
-    }
-
-    fn conflict(&self, collision: Collision) -> Error {
-        Error::Conflict(Box::new(ConflictReport {
-            table: self.log.table().to_owned(),
-            coordinate: collision.coordinate,
-            rows: collision.rows.iter().map(ToString::to_string).collect(),
-            read_version: self.staged.transaction.read_version,
-            other_version: collision.version,
-            other_transaction: collision.transaction,
-            other_statement: collision.statement,
-        }))
+            })),
+        })
     }
 }
 
@@ -387,9 +465,4 @@ fn descends(later: &Snapshot, ours: &Snapshot) -> Option<bool> {
         }
     }
     made_then
-}
-
-/// Our transaction in a version, if it is there.
-fn ours(version: &Version, id: TransactionId) -> Option<&CommittedTransaction> {
-    version.transactions.iter().find(|committed| committed.transaction.id == id)
 }

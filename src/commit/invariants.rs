@@ -172,6 +172,9 @@ fn data_files(before: &Snapshot, after: &Snapshot, transaction: &Transaction) ->
     for fragment in touched_fragments(before, after, transaction) {
         for file in &fragment.files {
             file_fits(fragment, file)?;
+            if file.base.is_some_and(|base| !after.bases.contains_key(&base)) {
+                return Err(format!("'{}' lies in a base that is none of the table", file.path));
+            }
         }
     }
     Ok(())
@@ -185,7 +188,10 @@ fn file_fits(fragment: &Fragment, file: &DataFile) -> Result<(), String> {
     if !block_bytes.is_power_of_two() {
         return Err(format!("'{path}' has blocks of {block_bytes} bytes"));
     }
-    let blocks = file.size_bytes.div_ceil(u64::from(block_bytes));
+    if file.unchecked_bytes >= file.size_bytes || file.base.is_none() && file.unchecked_bytes > 0 {
+        return Err(format!("'{path}' has {} bytes without checksums", file.unchecked_bytes));
+    }
+    let blocks = (file.size_bytes - file.unchecked_bytes).div_ceil(u64::from(block_bytes));
     if blocks != file.checksum.crc32c.len() as u64 {
         return Err(format!("'{path}' has {} checksums for {blocks} blocks", file.checksum.crc32c.len()));
     }

@@ -1,15 +1,15 @@
 //! Make it happen once: rebase, apply, publish the next version, know the outcome.
 //!
 //! ```text
-//!   Staged ──> [ queue: one at a time per table and process ]
-//!                 │
+//!   Staged ──> [ queue: one turn at a time per table and process; whose turn it is commits for all that wait ]
+//!                 │  a group of transactions
 //!                 v
-//!        ┌─> newest version ──> rebase over what landed ──> settle ──> apply ──> invariants ──> encode
-//!        │                                                                                       │
+//!        ┌─> newest version ──> each: rebase over what landed, and over those before it ──> settle ──> apply ──> invariants
+//!        │                                                                                       │ encode
 //!        │                                                                       create version L+1, if absent
 //!        │                                                                                       │
 //!        └── somebody else's <── read the slot: whose is it? <── any other answer ──┬── created ─┴──> Committed
-//!                                                                                   └── our id in it ──> Committed
+//!                                                                                   └── our ids in it ──> Committed
 //! ```
 //!
 //! Always holds: this folder alone creates versions, at one place ([`attempt`]); what a manifest names is durable
@@ -17,13 +17,19 @@
 
 pub mod attempt;
 pub mod catalog;
+pub mod gather;
 pub mod invariants;
+mod member;
 pub mod outcome;
 mod place;
+mod queue;
+pub mod reads;
 pub mod staged;
+mod ticket;
 
-pub use attempt::{publish, raise_low_water_mark};
+pub use attempt::raise_low_water_mark;
 pub use outcome::Committed;
+pub use queue::publish;
 pub use staged::Staged;
 
 /// What this program calls itself in what it publishes.

@@ -1,5 +1,6 @@
 //! What became of a transaction.
 
+use super::staged::objects;
 use crate::manifest::version::Version;
 use crate::txn::composite::{CommitFacts, CommittedTransaction, RowCounts};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub struct Committed {
     pub counts: Vec<RowCounts>,
     /// What it took.
     pub facts: CommitFacts,
+    /// How many data files and maps the transaction wrote and names.
+    pub files_written: usize,
 }
 
 impl Committed {
@@ -24,6 +27,7 @@ impl Committed {
             version: Some(version.snapshot.version),
             counts: committed.transaction.steps.iter().map(|step| step.counts).collect(),
             facts: committed.facts,
+            files_written: objects(committed.transaction.actions()).len(),
             newest: version,
         }
     }

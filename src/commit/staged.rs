@@ -1,12 +1,13 @@
 //! What a statement hands to the commit layer: a transaction, its maps, and the files that only it knows of.
 
+use super::gather::WriteGathered;
+use super::reads::ReadAssertion;
 use crate::store::{ObjectName, Store};
 use crate::table::schema::FieldId;
 use crate::txn::action::{Action, MapLocation};
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::Transaction;
-use crate::txn::refs::Token;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A transaction that is ready to be committed. It owns the version that it read: a rewrite planned at version 5 is
@@ -20,8 +21,14 @@ pub struct Staged {
     /// Objects that were written for it and that nothing names yet; those that its actions do not name when it has landed are
     /// removed.
     pub objects: Vec<ObjectName>,
-    /// The ids that its data files carry for fields that it adds itself. If other ids are minted, it cannot be committed.
-    pub field_ids: BTreeMap<Token, FieldId>,
+    /// The fields whose values decided what it changes, or how. If others give them new values in place, in fragments that it
+    /// acts upon, it collides.
+    pub fields_read: BTreeSet<FieldId>,
+    /// Who writes files of values that have to be gathered when rewrites and new columns meet; without it, a transaction that
+    /// needs one does not land.
+    pub gathering: Option<Arc<dyn WriteGathered>>,
+    /// What it read and others must not have changed.
+    pub reads: Vec<Arc<dyn ReadAssertion>>,
 }
 
 impl Staged {
@@ -40,10 +47,11 @@ pub async fn remove(store: &Store, objects: &[ObjectName]) {
     }
 }
 
-/// The objects that actions name, and that nothing else does while they are staged.
+/// The objects that actions name, and that nothing else does while they are staged. Files in a base are not among them: they
+/// are others', and never removed.
 pub fn objects<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<ObjectName> {
     let path = |action: &'a Action| match action {
-        Action::AddDataFile(add) => Some(add.file.path.as_str()),
+        Action::AddDataFile(add) => add.base.is_none().then_some(add.file.path.as_str()),
         Action::ChangeOfAddress(change) => match &change.map {
             MapLocation::Object { path, .. } => Some(path.as_str()),
             MapLocation::Inline(_) => None,

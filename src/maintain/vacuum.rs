@@ -137,8 +137,8 @@ async fn raise(log: &VersionLog, mark: u64, read_version: u64, statement: &str) 
     let step = Step { operation: "VACUUM".into(), statement: statement.to_owned(), ..Step::default() };
     let id = TransactionId(env::new_uuid().as_u128());
     let transaction = Transaction { id, read_version, steps: vec![step] };
-    let staged = Staged { transaction, maps: vec![], objects: vec![], field_ids: BTreeMap::new() };
-    raise_low_water_mark(log, &staged, mark).await
+    let staged = Staged { transaction, maps: vec![], objects: vec![], fields_read: BTreeSet::new(), reads: vec![], gathering: None };
+    raise_low_water_mark(log, staged, mark).await
 }
 
 /// What the versions from the mark on need, and those before that are leased and still there; and the first of them.

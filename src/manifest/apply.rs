@@ -13,7 +13,7 @@ use crate::table::row_address::FragmentId;
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::Action;
 use crate::txn::composite::Transaction;
-use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
+use crate::txn::refs::{BaseRef, FieldRef, FragmentRef, Minted, Ref, Token};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -37,11 +37,18 @@ pub struct Applying {
     fields: Option<Vec<Field>>,
     minted: Minted,
     changed: BTreeSet<FragmentId>,
+    claimed: BTreeSet<FragmentId>,
 }
 
 /// The snapshot after `transaction`, as version `version`, and the ids that its tokens got.
 pub fn apply(snapshot: &Snapshot, transaction: &Transaction, version: u64) -> Result<(Snapshot, Minted), ApplyError> {
-    let mut to = Applying { snapshot: snapshot.clone(), fields: None, minted: Minted::default(), changed: BTreeSet::new() };
+    let mut to = Applying {
+        snapshot: snapshot.clone(),
+        fields: None,
+        minted: Minted::default(),
+        changed: BTreeSet::new(),
+        claimed: BTreeSet::new(),
+    };
     to.snapshot.version = version;
     for action in transaction.actions() {
         match action {
@@ -88,7 +95,7 @@ impl Applying {
         if id >= self.snapshot.counters.fragment {
             return Err(ApplyError::new(format!("fragment id {id} is not reserved")));
         }
-        if self.snapshot.fragments.get(id).is_some() {
+        if self.snapshot.fragments.get(id).is_some() || !self.claimed.insert(id) {
             return Err(ApplyError::new(format!("there is a fragment {id} already")));
         }
         Ok(id)
@@ -155,6 +162,15 @@ impl Applying {
             None => self.snapshot.schema.field(id).is_some(),
         };
         if exists { Ok(id) } else { Err(ApplyError::new(format!("there is no field {id}"))) }
+    }
+
+    /// The id of a base that exists.
+    pub(crate) fn base(&self, base: BaseRef) -> Result<BaseId, ApplyError> {
+        let id = self.minted.base(base).ok_or_else(|| unbound("base", base))?;
+        match self.snapshot.bases.contains_key(&id) {
+            true => Ok(id),
+            false => Err(ApplyError::new(format!("there is no base {}", id.0))),
+        }
     }
 
     /// Adds a fragment or replaces its record.

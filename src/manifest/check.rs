@@ -5,7 +5,7 @@
 
 use super::frame::DecodeError;
 use crate::table::deletion_vector::{self, DeletionFile};
-use crate::table::fragment::{Base, DataFile, Fragment};
+use crate::table::fragment::{Base, DataFile, FileColumn, Fragment};
 use crate::table::row_address::{FragmentId, MAX_ROWS_PER_FRAGMENT};
 use crate::table::schema::{Field, FieldId, FieldType};
 use crate::table::stats::{ColumnStats, StatValue};
@@ -39,6 +39,14 @@ pub fn check_path(path: &str) -> Result<(), String> {
         Some((folder, name)) if sound(folder) && sound(name) => Ok(()),
         _ => Err(format!("'{}' is not the name of an object", path.escape_debug())),
     }
+}
+
+/// Refuses a name within a base that could lead out of it, or that is no text of one line.
+pub fn check_path_in_base(path: &str) -> Result<(), String> {
+    let sound = (1..=MAX_BASE_BYTES).contains(&path.len())
+        && !path.chars().any(|character| character.is_control() || character == '\\')
+        && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if sound { Ok(()) } else { Err(format!("'{}' is not the name of a file in a base", path.escape_debug())) }
 }
 
 /// Refuses a base whose name or location is no text of one line.
@@ -104,10 +112,11 @@ pub(crate) fn check_fragment(fragment: &Fragment) -> Result<(), DecodeError> {
 
 /// Refuses a data file that does not add up.
 pub(crate) fn check_data_file(file: &DataFile) -> Result<(), DecodeError> {
-    check_path(&file.path).map_err(DecodeError::Damaged)?;
+    let checked_path = if file.base.is_some() { check_path_in_base(&file.path) } else { check_path(&file.path) };
+    checked_path.map_err(DecodeError::Damaged)?;
     let refuse = |reason: &str| Err(DecodeError::damaged(format!("'{}' {reason}", file.path)));
-    if file.base.is_some() {
-        return Err(DecodeError::unknown(format!("'{}' outside the table folder", file.path)));
+    if file.base.is_none() && file.unchecked_bytes > 0 {
+        return refuse("lies in the table folder and has bytes without checksums");
     }
     if file.size_bytes > MAX_FILE_BYTES {
         return refuse("is too large to be a file");
@@ -115,16 +124,25 @@ pub(crate) fn check_data_file(file: &DataFile) -> Result<(), DecodeError> {
     if !file.checksum.block_bytes.is_power_of_two() {
         return refuse("has blocks whose size is not a power of two");
     }
-    if file.size_bytes.div_ceil(u64::from(file.checksum.block_bytes)) != file.checksum.crc32c.len() as u64 {
+    let checked_bytes = file.size_bytes.checked_sub(file.unchecked_bytes);
+    if checked_bytes.map(|bytes| bytes.div_ceil(u64::from(file.checksum.block_bytes))) != Some(file.checksum.crc32c.len() as u64) {
         return refuse("has another number of checksums than of blocks");
     }
     if file_rows(file) > MAX_ROWS_PER_FRAGMENT {
         return refuse("has more rows than a fragment can hold");
     }
-    match file.columns.iter().all(|column| column.field.is_none_or(|field| field.0 >= 1) && bounds_in_order(&column.stats)) {
+    if !file.columns.is_sorted_by_key(|column| column.constant.is_some()) {
+        return refuse("has a column after those that are not in it");
+    }
+    match file.columns.iter().all(column_is_sound) {
         true => Ok(()),
         false => refuse("has a column of no field, or with bounds that exclude everything"),
     }
+}
+
+fn column_is_sound(column: &FileColumn) -> bool {
+    let constant = ColumnStats { min: column.constant.clone(), max: column.constant.clone(), null_count: None };
+    column.field.iter().chain(&column.parts).all(|field| field.0 >= 1) && bounds_in_order(&column.stats) && bounds_in_order(&constant)
 }
 
 /// Rows of a file; its groups are too few to overflow.

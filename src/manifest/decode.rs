@@ -234,6 +234,9 @@ impl DecodedManifest {
         if fragment.id >= self.counters.fragment || fields.into_iter().any(|field| field >= self.counters.field) {
             return Err(DecodeError::damaged(format!("fragment {} or a field in it was never given out", fragment.id)));
         }
+        if let Some(file) = fragment.files.iter().find(|file| file.base.is_some_and(|base| !self.bases.contains_key(&base))) {
+            return Err(DecodeError::damaged(format!("'{}' lies in a base that the table does not have", file.path)));
+        }
         if fragment.updated_at > self.version {
             return Err(DecodeError::damaged(format!("fragment {} was updated in version {}", fragment.id, fragment.updated_at)));
         }

@@ -19,10 +19,10 @@ use crate::txn::address_map::{self, AddressMap};
 use crate::txn::composite::CommittedTransaction;
 use bytes::Bytes;
 use roaring::RoaringBitmap;
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::MutexGuard;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// How often the newest version is looked for, if it is removed as soon as it is found.
 const MAX_LOOKS: u32 = 5;
@@ -43,7 +43,7 @@ pub struct VersionLog {
     pages: Mutex<HashMap<String, Arc<Vec<Arc<Fragment>>>>>,
     vectors: Mutex<HashMap<(String, u64), Arc<RoaringBitmap>>>,
     maps: Mutex<HashMap<String, Arc<AddressMap>>>,
-    turn: tokio::sync::Mutex<()>,
+    attached: OnceLock<Arc<dyn Any + Send + Sync>>,
     leases: Arc<Leases>,
 }
 
@@ -59,7 +59,7 @@ impl VersionLog {
             pages: Mutex::default(),
             vectors: Mutex::default(),
             maps: Mutex::default(),
-            turn: tokio::sync::Mutex::new(()),
+            attached: OnceLock::new(),
             leases: Arc::default(),
         }
     }
@@ -74,9 +74,10 @@ impl VersionLog {
         &self.store
     }
 
-    /// Waits for the turn to commit: within a process, one at a time per table.
-    pub async fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().await
+    /// What the layer above keeps with the table, one for all handles on it: made when it is first asked for.
+    pub fn attached<T: Any + Send + Sync + Default>(&self) -> Result<Arc<T>> {
+        let attached = self.attached.get_or_init(|| Arc::new(T::default())).clone();
+        attached.downcast().map_err(|_| Error::internal(format!("something else is kept with table '{}'", self.table)))
     }
 
     /// The newest version.
@@ -310,6 +311,11 @@ impl VersionLog {
         while versions.len() > KEPT_VERSIONS {
             versions.pop_first();
         }
+    }
+
+    /// A manifest turned out to be no version of the table.
+    pub fn forget(&self, number: u64) {
+        lock(&self.versions).remove(&number);
     }
 
     /// The deleted rows of a fragment.

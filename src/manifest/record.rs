@@ -109,6 +109,7 @@ impl From<&DataFile> for wire::DataFile {
             block_crc32c: file.checksum.crc32c.clone(),
             row_groups: file.row_groups.clone(),
             columns: file.columns.iter().map(wire::FileColumn::from).collect(),
+            unchecked_bytes: file.unchecked_bytes,
         }
     }
 }
@@ -129,6 +130,7 @@ fn data_file(file: wire::DataFile) -> Result<DataFile, DecodeError> {
         path: file.path,
         base: file.base.map(BaseId),
         size_bytes: file.size_bytes,
+        unchecked_bytes: file.unchecked_bytes,
         checksum: Arc::new(BlockChecksums { block_bytes: file.block_bytes, crc32c: file.block_crc32c }),
         row_groups: file.row_groups,
         columns: file.columns.into_iter().map(FileColumn::try_from).collect::<Result<_, _>>()?,
@@ -142,6 +144,8 @@ impl From<&FileColumn> for wire::FileColumn {
             null_count: column.stats.null_count,
             min: column.stats.min.as_ref().map(wire::StatValue::from),
             max: column.stats.max.as_ref().map(wire::StatValue::from),
+            parts: column.parts.iter().map(|part| part.0).collect(),
+            constant: column.constant.as_ref().map(wire::StatValue::from),
         }
     }
 }
@@ -152,6 +156,8 @@ impl TryFrom<wire::FileColumn> for FileColumn {
     fn try_from(column: wire::FileColumn) -> Result<Self, DecodeError> {
         Ok(FileColumn {
             field: (column.field != TOMBSTONE).then_some(FieldId(column.field)),
+            parts: column.parts.into_iter().map(FieldId).collect(),
+            constant: column.constant.map(StatValue::try_from).transpose()?,
             stats: ColumnStats {
                 min: column.min.map(StatValue::try_from).transpose()?,
                 max: column.max.map(StatValue::try_from).transpose()?,

@@ -211,6 +211,7 @@ static DATA_FILE: Shape = Shape {
         one(5, "block_crc32c", Packed),
         one(6, "row_groups", Packed),
         many(7, "columns", Message(&FILE_COLUMN), MAX_FIELDS),
+        one(8, "unchecked_bytes", Varint),
     ],
 };
 
@@ -222,6 +223,8 @@ static FILE_COLUMN: Shape = Shape {
         one(2, "null_count", Varint),
         one(3, "min", Message(&STAT_VALUE)),
         one(4, "max", Message(&STAT_VALUE)),
+        one(5, "parts", Packed),
+        one(6, "constant", Message(&STAT_VALUE)),
     ],
 };
 
@@ -322,6 +325,8 @@ static FRAGMENT_REF: Shape = Shape { name: "FragmentRef", one_of: true, fields: 
 
 static FIELD_REF: Shape = Shape { name: "FieldRef", one_of: true, fields: &[one(1, "committed", Varint), one(2, "local", Varint)] };
 
+static BASE_REF: Shape = Shape { name: "BaseRef", one_of: true, fields: &[one(1, "committed", Varint), one(2, "local", Varint)] };
+
 static ACTION: Shape = Shape {
     name: "Action",
     one_of: true,
@@ -364,6 +369,7 @@ static ADD_DATA_FILE: Shape = Shape {
         one(2, "file", Message(&DATA_FILE)),
         many(3, "fields", Message(&FIELD_REF), MAX_FIELDS),
         one(4, "data_change", Varint),
+        one(5, "base", Message(&BASE_REF)),
     ],
 };
 

@@ -223,6 +223,8 @@ pub(crate) struct DataFile {
     pub row_groups: Vec<u32>,
     #[prost(message, repeated, tag = "7")]
     pub columns: Vec<FileColumn>,
+    #[prost(uint64, tag = "8")]
+    pub unchecked_bytes: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -235,6 +237,10 @@ pub(crate) struct FileColumn {
     pub min: Option<StatValue>,
     #[prost(message, optional, tag = "4")]
     pub max: Option<StatValue>,
+    #[prost(int32, repeated, tag = "5")]
+    pub parts: Vec<i32>,
+    #[prost(message, optional, tag = "6")]
+    pub constant: Option<StatValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -424,6 +430,22 @@ pub(crate) mod field_ref {
     pub(crate) enum Id {
         #[prost(int32, tag = "1")]
         Committed(i32),
+        #[prost(uint32, tag = "2")]
+        Local(u32),
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct BaseRef {
+    #[prost(oneof = "base_ref::Id", tags = "1, 2")]
+    pub id: Option<base_ref::Id>,
+}
+
+pub(crate) mod base_ref {
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub(crate) enum Id {
+        #[prost(uint32, tag = "1")]
+        Committed(u32),
         #[prost(uint32, tag = "2")]
         Local(u32),
     }

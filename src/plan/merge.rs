@@ -10,11 +10,13 @@
 
 use super::returning::{ChangedRow, Returning};
 use super::rule::{NEW_VALUE, columns_of, new_values};
+use super::source_keys;
 use super::subqueries;
 use super::target::{Target, address_columns};
 use crate::error::Error;
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
-use crate::scan::provider::LakeTable;
+use crate::scan::keys::Keys;
+use crate::scan::provider::{Access, LakeTable};
 use crate::stage::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE};
 use datafusion::arrow::datatypes::Field;
 use datafusion::catalog::TableProvider;
@@ -29,30 +31,56 @@ const PRESENT_COLUMN: &str = "__amend_source";
 /// The number of the clause that applies.
 const CLAUSE_COLUMN: &str = "__amend_clause";
 
-/// The rows of a MERGE, their addresses, what is to be done with them, and what is returned of them.
+fn wants(merge: &MergeIntoOp, kind: MergeIntoClauseKind) -> bool {
+    merge.clauses.iter().any(|clause| clause.kind.canonical() == kind)
+}
+
+/// What the target of a MERGE is read for.
+pub fn access(merge: &MergeIntoOp) -> Access {
+    match wants(merge, MergeIntoClauseKind::NotMatchedByTarget) {
+        true => Access::AddressesAndAbsence,
+        false => Access::AddressesAndRows,
+    }
+}
+
+/// The rows of a MERGE, their addresses, what is to be done with them, and what is returned of them. Besides, the keys that its
+/// source brings, if they are noted.
 pub fn plan(
     target: &Target<'_>,
     name: &TableReference,
     source: &LogicalPlan,
     merge: &MergeIntoOp,
     returning: Option<&Returning>,
-) -> Result<LogicalPlan> {
+) -> Result<(LogicalPlan, Option<Arc<Keys>>)> {
     if subqueries::holds_predicate(&merge.on)? {
         return Err(
             Error::unsupported("IN (subquery) or EXISTS in the ON of MERGE", Some("put it in the WHERE of a subquery in USING")).into()
         );
     }
-    let wants = |kind| merge.clauses.iter().any(|clause| clause.kind.canonical() == kind);
+    let wants = |kind| wants(merge, kind);
     let join_type = match (wants(MergeIntoClauseKind::NotMatchedByTarget), wants(MergeIntoClauseKind::NotMatchedBySource)) {
-        (false, false) => JoinType::Inner,
+        // Not an inner one, which need not read all of the source.
+        (false, false) => JoinType::Right,
         (true, false) => JoinType::Right,
         (false, true) => JoinType::Left,
         (true, true) => JoinType::Full,
     };
     let mut columns: Vec<Expr> = source.schema().columns().into_iter().map(Expr::Column).collect();
     columns.push(lit(true).alias(PRESENT_COLUMN));
+    // Where target rows without a partner are of no account, those are read whose key the source brings.
+    let noted = match join_type {
+        JoinType::Right => source_keys::note(&merge.on, target.table, name, source.schema())?,
+        _ => None,
+    };
+    let (on, target_source, keys) = match noted {
+        Some(noted) => {
+            columns.push(noted.source_key);
+            (noted.on, target.joined_source(noted.target_key, noted.keys.clone()), Some(noted.keys))
+        }
+        None => (merge.on.clone(), target.source(), None),
+    };
     let source = LogicalPlanBuilder::from(source.clone()).project(columns)?.build()?;
-    let joined = LogicalPlanBuilder::scan(name.clone(), target.source(), None)?.join_on(source, join_type, [merge.on.clone()])?.build()?;
+    let joined = LogicalPlanBuilder::scan(name.clone(), target_source, None)?.join_on(source, join_type, [on])?.build()?;
 
     let [fragment, offset] = address_columns(joined.schema())?;
     let present = Expr::Column(Column::from_name(PRESENT_COLUMN));
@@ -88,11 +116,11 @@ pub fn plan(
         MergeIntoAction::Delete => lit(ACTION_DELETE),
     });
     exprs.push(by_clause(actions, Expr::Literal(ScalarValue::Int32(None), None)).alias(ACTION_COLUMN));
-    let Some(returning) = returning else { return LogicalPlanBuilder::from(chosen).project(exprs)?.build() };
+    let Some(returning) = returning else { return Ok((LogicalPlanBuilder::from(chosen).project(exprs)?.build()?, keys)) };
     let own = chosen.schema().columns().into_iter().filter(|column| !is_address(&column.name));
     exprs.extend(own.map(Expr::Column));
     let computed = LogicalPlanBuilder::from(chosen).project(exprs)?.build()?;
-    returned(target.table, name, computed, returning)
+    Ok((returned(target.table, name, computed, returning)?, keys))
 }
 
 /// The rows of a MERGE of which something is returned: their new values are columns beside the pair that they come from.

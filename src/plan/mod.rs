@@ -6,7 +6,7 @@
 //!   Dml(MergeInto)  source                         =>  rows + addresses + action <- Join(Scan(t + address), source)
 //!   Dml(Insert)     rows                           =>  rows
 //!                                                      under Dml(Insert) into a RowSink, whose plan is
-//!                                                      CommitExec <- WriteExec
+//!                                                      CommitExec <- WriteExec, or <- UpdateColumnsExec (`update`)
 //! ```
 //!
 //! The rewrite is an analyzer rule: it sees the whole statement, coerced and not yet optimised, in any `SessionContext`
@@ -17,11 +17,15 @@
 
 pub mod layout;
 pub mod merge;
+mod narrow;
 mod only_row;
 pub mod optimize;
 pub mod options;
+mod reads;
 pub mod returning;
 pub mod rule;
 pub mod sink;
+mod source_keys;
 pub mod subqueries;
 pub mod target;
+pub mod update;

@@ -8,8 +8,8 @@
 //!                 CommitExec <- CoalescePartitions <- RewriteExec <- the groups, a partition each
 //! ```
 //!
-//! Without an order a fragment is rewritten if it is small (less than half of what a fragment is given) or if a large share
-//! of its rows is deleted. Fragments are taken in the order of their ids and put together up to the size of one; `FULL`
+//! Without an order a fragment is rewritten if it is small (less than half of what a fragment is given), if a large share
+//! of its rows is deleted, or if its columns lie in several files. Fragments are taken in the order of their ids and put together up to the size of one; `FULL`
 //! takes all of them. A small fragment that would be alone is left as it is, so OPTIMIZE comes to rest.
 //!
 //! With an order all fragments are sorted together, unless they are in that order already and not worn; `FULL` sorts them
@@ -86,8 +86,9 @@ fn is_small(fragment: &Fragment, rows_per_fragment: u64) -> bool {
     u64::from(fragment.live_rows()) * 2 < rows_per_fragment
 }
 
+/// Whether many of its rows are deleted, or its columns lie in several files, which are read side by side.
 fn is_worn(fragment: &Fragment, options: &AmendOptions) -> bool {
-    f64::from(fragment.deleted_rows()) > options.max_deleted_share * f64::from(fragment.physical_rows)
+    fragment.files.len() > 1 || f64::from(fragment.deleted_rows()) > options.max_deleted_share * f64::from(fragment.physical_rows)
 }
 
 /// Fragments that are sorted together: all of them, in parts of so many rows.
@@ -168,7 +169,7 @@ pub async fn plan(
         groups.push(RewriteGroup { sources: fragments.iter().map(map_source).collect() });
         sources.push(fragments);
     }
-    let scans = Scans { state, log, schema: &schema, lease: &lease };
+    let scans = Scans { state, log, base: &base, schema: &schema, lease: &lease };
     let rows = match &layout {
         Some(layout) if !sources.is_empty() => scans.sorted(sources, layout)?,
         _ => scans.in_order(sources)?,
@@ -188,10 +189,12 @@ pub async fn plan(
     let commit = CommitSpec {
         log: log.clone(),
         base,
+        pin: None,
         operation: "OPTIMIZE",
         statement,
         again: Some(Arc::new(again)),
         max_attempts: options.max_statement_attempts.max(1),
+        reads: Default::default(),
         returned: None,
         stop,
         lease,
@@ -207,6 +210,7 @@ type Source = (Arc<Fragment>, Option<Arc<RoaringBitmap>>);
 struct Scans<'a> {
     state: &'a SessionState,
     log: &'a VersionLog,
+    base: &'a Version,
     schema: &'a Arc<TableSchema>,
     lease: &'a Arc<Lease>,
 }
@@ -217,6 +221,7 @@ impl Scans<'_> {
             store: self.log.store().clone(),
             table: Arc::from(self.log.table()),
             schema: self.schema.clone(),
+            bases: self.base.snapshot.bases.clone(),
             fragments,
             projection: Some(projection),
             predicate: None,
@@ -289,7 +294,7 @@ impl fmt::Debug for Again {
 #[async_trait]
 impl PlanAgain for Again {
     async fn plan_again(&self) -> Result<Arc<dyn ExecutionPlan>> {
-        let newest = self.log.newest().await?;
+        let (newest, _lease) = self.log.newest_leased().await?;
         plan(&self.state, &self.log, newest, &self.wanted, self.statement.clone()).await
     }
 }
@@ -298,6 +303,7 @@ impl PlanAgain for Again {
 mod tests {
     use super::*;
     use crate::table::deletion_vector::DeletionFile;
+    use crate::table::fragment::DataFile;
     use crate::table::row_address::FragmentId;
 
     fn fragment(id: u32, rows: u32, deleted: u32) -> Arc<Fragment> {
@@ -322,6 +328,24 @@ mod tests {
         assert_eq!(chosen(&[fragment(0, 100, 10)], false), Vec::<Vec<u32>>::new());
         assert_eq!(chosen(&[fragment(0, 10, 0)], false), Vec::<Vec<u32>>::new());
         assert_eq!(chosen(&[], false), Vec::<Vec<u32>>::new());
+    }
+
+    #[test]
+    fn a_fragment_of_several_files_is_worn() {
+        let mut fragment = fragment(0, 100, 0);
+        let file = |path: &str| DataFile {
+            path: path.into(),
+            base: None,
+            size_bytes: 1,
+            unchecked_bytes: 0,
+            checksum: Default::default(),
+            row_groups: vec![100],
+            columns: vec![],
+        };
+        Arc::make_mut(&mut fragment).files = vec![file("data/a.parquet")];
+        assert_eq!(chosen(&[fragment.clone()], false), Vec::<Vec<u32>>::new());
+        Arc::make_mut(&mut fragment).files.push(file("data/b.parquet"));
+        assert_eq!(chosen(&[fragment], false), [vec![0]]);
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! The analyzer rule: pins the tables of a statement, and rewrites the statement if it changes one.
 
 use super::merge;
+use super::options::options;
+use super::reads::columns_read;
 use super::returning::{ChangedRow, Returning, target_of};
 use super::sink::RowSink;
 use super::subqueries::{self, Left};
 use super::target::{Target, address_columns};
+use super::update::changed_columns;
 use crate::error::Error;
+use crate::scan::isolation::SessionIsolation;
 use crate::scan::pin::Pin;
 use crate::scan::provider::{Access, LakeTable};
 use crate::stage::row_changes::RowChanges;
@@ -19,7 +23,7 @@ use datafusion::logical_expr::dml::{DmlStatement, InsertOp, WriteOp};
 use datafusion::logical_expr::logical_plan::{Projection, TableScan, Values};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Plans statements on amend's tables.
@@ -27,8 +31,8 @@ use std::sync::Arc;
 pub struct AmendRule;
 
 impl AnalyzerRule for AmendRule {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut pins = Pins::default();
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut pins = Pins { isolation: options(config).isolation, pins: vec![] };
         let plan = plan.transform_down_with_subqueries(|node| match node {
             LogicalPlan::Dml(dml) => match target_of(&dml.target) {
                 Some((table, returning)) => {
@@ -48,7 +52,7 @@ impl AnalyzerRule for AmendRule {
             other => Ok(Transformed::no(other)),
         });
         // Statements that have nothing to do with our tables are left alone.
-        if pins.0.is_empty() { plan.data() } else { subqueries::exact(plan.data()?, Left::Joins) }
+        if pins.pins.is_empty() { plan.data() } else { subqueries::exact(plan.data()?, Left::Joins) }
     }
 
     fn name(&self) -> &str {
@@ -57,16 +61,18 @@ impl AnalyzerRule for AmendRule {
 }
 
 /// The pins of one statement, one for each table and version.
-#[derive(Default)]
-struct Pins(Vec<Arc<Pin>>);
+struct Pins {
+    isolation: SessionIsolation,
+    pins: Vec<Arc<Pin>>,
+}
 
 impl Pins {
     fn of(&mut self, table: &LakeTable) -> Arc<Pin> {
-        if let Some(pin) = self.0.iter().find(|pin| Arc::ptr_eq(pin.log(), table.log()) && pin.at() == table.at()) {
+        if let Some(pin) = self.pins.iter().find(|pin| Arc::ptr_eq(pin.log(), table.log()) && pin.at() == table.at()) {
             return pin.clone();
         }
-        let pin = table.pin();
-        self.0.push(pin.clone());
+        let pin = table.pin(self.isolation);
+        self.pins.push(pin.clone());
         pin
     }
 }
@@ -79,6 +85,9 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
     }
     let pin = pins.of(table);
     let target = |access, statement| Target { table, pin: &pin, access, statement };
+    let width = table.planned().snapshot.schema.columns().count();
+    let mut changed = Vec::new();
+    let mut keys = None;
     let (changes, input) = match &dml.op {
         WriteOp::Insert(InsertOp::Append) => {
             let input = rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?;
@@ -101,24 +110,35 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         }
         WriteOp::Update => {
             let input = target(Access::AddressesAndRows, "UPDATE").with_address(&dml.input)?;
+            changed = changed_columns(&input, width);
             match returning {
                 Some(returning) => (RowChanges::Update, updated_rows(input, table, returning)?),
                 None => (RowChanges::Update, rows_and_address(input, table)?),
             }
         }
         WriteOp::MergeInto(merge) => {
-            let input = merge::plan(&target(Access::AddressesAndRows, "MERGE"), &dml.table_name, &dml.input, merge, returning)?;
+            let input;
+            (input, keys) = merge::plan(&target(merge::access(merge), "MERGE"), &dml.table_name, &dml.input, merge, returning)?;
             (RowChanges::Merge, input)
         }
         other => return Err(Error::unsupported(format!("{other} on table '{name}'"), None).into()),
     };
     let schema = Arc::new(input.schema().as_arrow().clone());
+    let all = &table.planned().snapshot.schema;
+    let reads = match changes {
+        RowChanges::Insert => BTreeSet::new(),
+        RowChanges::Delete | RowChanges::Update => columns_read(&dml.input, all)?,
+        RowChanges::Merge => all.columns().map(|column| column.id).collect(),
+    };
     let returned = returning.map(|returning| returning.output(input.schema())).transpose()?;
     let sink = RowSink {
         pin: pin.clone(),
         planned: table.planned().clone(),
         changes,
+        changed,
+        reads,
         schema,
+        keys,
         returned: returned.as_ref().map(|returned| Arc::new(returned.as_arrow().clone())),
         original: LogicalPlan::Dml(dml.clone()),
     };

@@ -1,17 +1,23 @@
 //! The sink of a statement: a private table to which a rewritten statement inserts its rows, and whose plan is
-//! `CommitExec <- WriteExec`.
+//! `CommitExec <- WriteExec` (or `<- UpdateColumnsExec`).
 //!
 //! It needs no planner of its own: DataFusion's calls `insert_into` and looks no further. It also keeps the statement as
 //! it was before the rewrite, so that it can be planned again when it collides.
 
+use super::narrow::only_columns;
 use super::options::options;
+use super::source_keys;
+use super::update::{Form, form};
 use crate::error::{Error, Result};
 use crate::manifest::version::Version;
+use crate::scan::keys::Keys;
 use crate::scan::pin::Pin;
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
 use crate::stage::row_changes::RowChanges;
 use crate::stage::stop::Stop;
+use crate::stage::update_columns::{ColumnsSpec, UpdateColumnsExec};
 use crate::stage::write_exec::{WriteExec, WriteSpec};
+use crate::table::schema::FieldId;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
@@ -20,6 +26,8 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,8 +40,14 @@ pub struct RowSink {
     pub planned: Arc<Version>,
     /// The layout of the rows.
     pub changes: RowChanges,
+    /// The columns of the table that an UPDATE gives new values, by position.
+    pub changed: Vec<usize>,
+    /// The columns of the table that decide what is changed, or how.
+    pub reads: BTreeSet<FieldId>,
     /// The columns that reach the sink.
     pub schema: SchemaRef,
+    /// The keys of the source, if the plan notes them.
+    pub keys: Option<Arc<Keys>>,
     /// The columns that the statement returns, if it returns rows.
     pub returned: Option<SchemaRef>,
     /// The statement before the rewrite.
@@ -64,18 +78,44 @@ impl TableProvider for RowSink {
         if whole_rows && base.snapshot.schema != self.planned.snapshot.schema {
             return Err(self.pin.schema_changed(&self.planned, &base).into());
         }
+        if let Some(keys) = self.keys.as_ref().filter(|_| !source_keys::all_read(&input)) {
+            keys.forgo();
+        }
         let log = self.pin.log().clone();
         let version = base.snapshot.version;
         let options = options(session.config_options());
         let stop = Arc::<Stop>::default();
-        let write = WriteSpec {
-            table: log.table().to_owned(),
-            store: log.store().clone(),
-            schema: self.planned.snapshot.schema.clone(),
-            changes: self.changes,
-            rows_per_fragment: options.rows_per_fragment,
-            returned: self.returned.clone(),
-            stop: stop.clone(),
+        let width = self.planned.snapshot.schema.columns().count();
+        let form = match self.changes {
+            // What is returned of a row may be of any of its columns.
+            RowChanges::Update if self.returned.is_some() => Form::Rows,
+            RowChanges::Update => form(options.update_form, self.changed.len(), width, expected_rows(input.as_ref())?, &base.snapshot),
+            RowChanges::Insert | RowChanges::Delete | RowChanges::Merge => Form::Rows,
+        };
+        let write: Arc<dyn ExecutionPlan> = match form {
+            Form::Rows => {
+                let write = WriteSpec {
+                    table: log.table().to_owned(),
+                    store: log.store().clone(),
+                    schema: self.planned.snapshot.schema.clone(),
+                    changes: self.changes,
+                    rows_per_fragment: options.rows_per_fragment,
+                    returned: self.returned.clone(),
+                    stop: stop.clone(),
+                };
+                Arc::new(WriteExec::new(input, Arc::new(write)))
+            }
+            Form::Columns => {
+                let spec = ColumnsSpec {
+                    table: log.table().to_owned(),
+                    store: log.store().clone(),
+                    base: base.clone(),
+                    changed: self.changed.clone(),
+                    stop: stop.clone(),
+                };
+                let input = only_columns(input, &[self.changed.as_slice(), &[width, width + 1]].concat())?;
+                Arc::new(UpdateColumnsExec::try_new(input, Arc::new(spec))?)
+            }
         };
         let again = session.as_any().downcast_ref::<SessionState>().map(|state| {
             let again: Arc<dyn PlanAgain> = Arc::new(Again { state: state.clone(), statement: self.original.clone() });
@@ -83,18 +123,25 @@ impl TableProvider for RowSink {
         });
         let commit = CommitSpec {
             base,
+            pin: Some(self.pin.clone()),
             operation: self.changes.operation(),
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,
             max_attempts: options.max_statement_attempts.max(1),
+            reads: self.reads.clone(),
             returned: self.returned.clone(),
             stop,
             lease: self.pin.lease().unwrap_or_else(|| log.leases().take(version)),
             log,
         };
-        let write = Arc::new(WriteExec::new(input, Arc::new(write)));
         Ok(Arc::new(CommitExec::new(write, Arc::new(commit))))
     }
+}
+
+/// How many rows the planner expects of a plan.
+fn expected_rows(plan: &dyn ExecutionPlan) -> EngineResult<Option<usize>> {
+    let statistics = StatisticsContext::new().compute(plan, &StatisticsArgs::new())?;
+    Ok(statistics.num_rows.get_value().copied())
 }
 
 /// Plans a statement from its logical plan.

@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
+use crate::scan::keys::Keys;
 use crate::scan::pin::Pin;
 use crate::scan::provider::{Access, LakeTable, PinnedTable};
 use datafusion::common::{Column, DFSchema, Result, TableReference};
@@ -30,6 +31,11 @@ impl Target<'_> {
     /// What a scan of the target with addresses reads.
     pub fn source(&self) -> Arc<dyn TableSource> {
         provider_as_source(Arc::new(self.table.pinned(self.pin.clone(), self.access)))
+    }
+
+    /// Likewise, for a join that looks only for rows whose `key` is among those that `keys` will hold.
+    pub fn joined_source(&self, key: Expr, keys: Arc<Keys>) -> Arc<dyn TableSource> {
+        provider_as_source(Arc::new(self.table.pinned(self.pin.clone(), self.access).joined_on(key, keys)))
     }
 
     /// The plan with addresses.

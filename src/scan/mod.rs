@@ -14,6 +14,8 @@
 //!                                                                         `- nan   bounds that pass over NaN are dropped
 //! ```
 //!
+//! Beside it `read` keeps what a scan was after, for isolation; `keys` what a join asked besides.
+//!
 //! Every scan can yield two more columns, the address of a row: `address` names them. A plain SELECT never asks for them.
 //!
 //! Goes in: fragments of one version. Comes out: an execution plan whose rows are the live rows of those fragments.
@@ -23,12 +25,16 @@
 pub mod address;
 mod backing;
 pub mod evolve;
+mod infallible;
+pub mod isolation;
+pub mod keys;
 mod mask;
 mod nan;
 pub mod pin;
 pub mod plan;
 pub mod provider;
 pub mod pruning;
+pub mod read;
 mod reader;
 pub mod source;
 pub mod statistics;

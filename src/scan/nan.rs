@@ -1,11 +1,12 @@
-//! Footers without the bounds that NaN makes misleading.
+//! Footers without bounds that mislead.
 //!
 //! Parquet's bounds of a float column pass over NaN, while DataFusion orders NaN above all other numbers: `f > 100` holds for
 //! NaN, yet a row group of 1 and NaN with the bounds 1 and 1 would be skipped, and a TopK would miss its largest value.
 //!
 //! Goes in: a footer, and the manifest's record of the file. Comes out: the footer that pruning may believe.
 //! Always holds: a float column keeps its bounds only if the manifest has bounds of it, which it has only where no NaN was written
-//! (see [`from_parquet`](super::statistics::from_parquet)).
+//! (see [`from_parquet`](super::statistics::from_parquet)); so does a column of text or bytes in a file of others, whose writer may
+//! have compared them in another way.
 
 use crate::table::fragment::DataFile;
 use parquet::basic::{LogicalType, Type};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// The footer without statistics and column index of the float columns that may hold NaN.
 pub fn without_misleading_bounds(footer: Arc<ParquetMetaData>, file: &DataFile) -> Result<Arc<ParquetMetaData>> {
     let schema = footer.file_metadata().schema_descr();
-    let misleading: Vec<bool> = (0..schema.num_columns()).map(|leaf| may_hold_nan(schema, leaf, file)).collect();
+    let misleading: Vec<bool> = (0..schema.num_columns()).map(|leaf| may_mislead(schema, leaf, file)).collect();
     if !misleading.contains(&true) {
         return Ok(footer);
     }
@@ -27,13 +28,14 @@ pub fn without_misleading_bounds(footer: Arc<ParquetMetaData>, file: &DataFile) 
     Ok(Arc::new(footer.set_row_groups(groups).build()))
 }
 
-fn may_hold_nan(schema: &SchemaDescriptor, leaf: usize, file: &DataFile) -> bool {
+fn may_mislead(schema: &SchemaDescriptor, leaf: usize, file: &DataFile) -> bool {
     let column = schema.column(leaf);
     let is_float =
         matches!(column.physical_type(), Type::FLOAT | Type::DOUBLE) || matches!(column.logical_type_ref(), Some(LogicalType::Float16));
     // The manifest has no bounds of nested columns, so floats within them are among these.
     let recorded = file.columns.get(schema.get_column_root_idx(leaf));
-    is_float && !recorded.is_some_and(|column| column.stats.min.is_some() && column.stats.max.is_some())
+    let is_others_text = file.base.is_some() && matches!(column.physical_type(), Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY);
+    (is_float || is_others_text) && !recorded.is_some_and(|column| column.stats.min.is_some() && column.stats.max.is_some())
 }
 
 fn without_bounds(group: &RowGroupMetaData, misleading: &[bool]) -> Result<RowGroupMetaData> {

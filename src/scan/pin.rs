@@ -3,8 +3,11 @@
 //! A provider is a handle on a table, not on a version of it: views and prepared statements keep providers for long. The
 //! planner gives all scans of one statement the same pin, and the pin finds its version when the first of them is
 //! planned, so that a statement reads one version of each table. The statement knows the columns that it was planned with;
-//! columns that were added since are none of its business.
+//! columns that were added since are none of its business. The pin also keeps what the scans read, if the statement is to be
+//! serializable.
 
+use super::isolation::{Isolation, SessionIsolation};
+use super::read::Read;
 use crate::error::{Error, Result};
 use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
@@ -12,7 +15,7 @@ use crate::manifest::version::Version;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
 /// What decides which version a session reads: its transaction, if it has one open. An extension of the session's
@@ -28,8 +31,11 @@ impl fmt::Debug for SessionView {
 /// Decides which version of a table is read.
 #[async_trait]
 pub trait ReadView: Send + Sync {
-    /// The version of a table that is read now.
-    async fn view(&self, log: &VersionLog) -> Result<Arc<Version>>;
+    /// The version of a table that is read now, and what keeps it.
+    async fn view(&self, log: &VersionLog) -> Result<(Arc<Version>, Arc<Lease>)>;
+
+    /// A statement read that version, as it had to be serializable.
+    fn note(&self, log: &VersionLog, read: &Arc<Read>);
 }
 
 /// The version of a table that one statement reads.
@@ -37,13 +43,15 @@ pub struct Pin {
     log: Arc<VersionLog>,
     /// A version that was asked for; `None` for the newest.
     at: Option<u64>,
+    isolation: SessionIsolation,
     version: OnceCell<(Arc<Version>, Arc<Lease>)>,
+    reads: Mutex<Vec<Arc<Read>>>,
 }
 
 impl Pin {
-    /// A pin of the newest version, or of `at`.
-    pub fn new(log: Arc<VersionLog>, at: Option<u64>) -> Self {
-        Pin { log, at, version: OnceCell::new() }
+    /// A pin of the newest version, or of `at`, for a statement of a session that wants this isolation.
+    pub fn new(log: Arc<VersionLog>, at: Option<u64>, isolation: SessionIsolation) -> Self {
+        Pin { log, at, isolation, version: OnceCell::new(), reads: Mutex::default() }
     }
 
     /// The versions of the table.
@@ -60,15 +68,14 @@ impl Pin {
     /// planned with, or this is an error; it may have more. (A view in the statement was planned earlier than the rest.)
     pub async fn resolve(&self, session: &dyn Session, planned: &Version) -> Result<Arc<Version>> {
         let version = self.version.get_or_try_init(|| async {
-            let version = match (self.at, session.config().get_extension::<SessionView>()) {
+            match (self.at, session.config().get_extension::<SessionView>()) {
                 (Some(number), _) => {
                     let lease = self.log.leases().take(number);
-                    return self.log.read_kept(number).await.map(|version| (version, lease));
+                    self.log.read_kept(number).await.map(|version| (version, lease))
                 }
                 (None, Some(view)) => view.0.view(&self.log).await,
-                (None, None) => return self.log.newest_leased().await,
-            };
-            version.map(|version| (version.clone(), self.log.leases().take(version.snapshot.version)))
+                (None, None) => self.log.newest_leased().await,
+            }
         });
         let (version, _) = version.await?;
         match version.snapshot.schema.extends(&planned.snapshot.schema) {
@@ -80,6 +87,23 @@ impl Pin {
     /// The lease of the version, once that is found: whoever goes on reading it keeps it.
     pub fn lease(&self) -> Option<Arc<Lease>> {
         self.version.get().map(|(_, lease)| lease.clone())
+    }
+
+    /// Keeps what a scan of `version` reads, if it matters. An old version stays what it is.
+    pub fn note(&self, session: &dyn Session, version: &Version, read: Read) {
+        if self.at.is_some() || self.isolation.on(&version.snapshot.config) == Isolation::Snapshot {
+            return;
+        }
+        let read = Arc::new(read);
+        if let Some(view) = session.config().get_extension::<SessionView>() {
+            view.0.note(&self.log, &read);
+        }
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).push(read);
+    }
+
+    /// What the statement read of the table.
+    pub fn reads(&self) -> Vec<Arc<Read>> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The error for a version whose columns are not those that were planned with.

@@ -24,8 +24,8 @@ use super::statistics::{of_fragment, of_fragments};
 use super::zip::{LaneFile, Lanes};
 use crate::error::{Error, Result};
 use crate::manifest::leases::Lease;
-use crate::store::{FileCheck, ObjectName, Store, VerifiedStore};
-use crate::table::fragment::{DataFile, Fragment};
+use crate::store::{Elsewhere, FileCheck, ObjectName, Store, VerifiedStore, base, crc32c};
+use crate::table::fragment::{Base, BaseId, DataFile, Fragment};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::TableSchema;
 use chrono::DateTime;
@@ -47,13 +47,15 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 use roaring::RoaringBitmap;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// How much of the end of a file is read at first, at least: as much as one block of its checksums, which is read anyway.
 const SMALLEST_FOOTER_HINT_BYTES: usize = 64 * 1024;
 /// How much of the end of a file is read at first, at most.
 const LARGEST_FOOTER_HINT_BYTES: usize = 512 * 1024;
+/// Where DataFusion sees files of other stores, which in truth lie elsewhere.
+const FOREIGN: &str = "_bases";
 /// What a footer says of one column of one row group, roughly.
 const FOOTER_BYTES_PER_CHUNK: usize = 200;
 
@@ -66,6 +68,8 @@ pub struct ScanRequest {
     pub table: Arc<str>,
     /// The table's columns.
     pub schema: Arc<TableSchema>,
+    /// The locations that files outside of the table's folder are in.
+    pub bases: BTreeMap<BaseId, Base>,
     /// The fragments, and the rows that are deleted in each.
     pub fragments: Vec<(Arc<Fragment>, Option<Arc<RoaringBitmap>>)>,
     /// Positions in: the table's columns, then `__amend_fragment`, then `__amend_offset`. `None` is the table's columns.
@@ -81,7 +85,8 @@ pub struct ScanRequest {
     pub pushdown_filters: Option<bool>,
     /// How many partitions to spread the files over, if they are not in groups.
     pub target_partitions: usize,
-    /// What keeps the version that is read, held for as long as something may read.
+    /// What keeps the version that is read, held for as long as something may read; `None` where the commit or the statement that
+    /// reads holds it.
     pub lease: Option<Arc<Lease>>,
 }
 
@@ -128,6 +133,7 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
     let in_order = request.groups.is_some();
     let partitioning = in_order.then(|| Partitioning::UnknownPartitioning(groups.len()));
 
+    let records = request.fragments.iter().map(|(fragment, _)| (fragment.id, Arc::clone(fragment))).collect();
     let url = register(&request.store, runtime)?;
     let verified = VerifiedStore::new(Arc::clone(request.store.objects()), checks);
     let footers = runtime.cache_manager.get_file_metadata_cache();
@@ -143,11 +149,21 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
         .with_file_groups(groups)
         .with_statistics(with_address(of_fragments(&statistics, &columns)?))
         .with_limit(request.limit.filter(|_| request.predicate.is_none()))
-        .with_expr_adapter(Some(Arc::new(FieldIdAdapterFactory::new(request.schema.to_arrow()))))
+        .with_expr_adapter(Some(Arc::new(FieldIdAdapterFactory::new(request.schema.to_arrow(), Arc::new(records)))))
         .with_preserve_order(in_order)
         .with_output_partitioning(partitioning)
         .build();
     Ok(DataSourceExec::from_data_source(config))
+}
+
+/// Where a file is.
+struct Place {
+    /// Its name to DataFusion.
+    location: Path,
+    /// Its name in another store than the table's.
+    elsewhere: Option<Elsewhere>,
+    /// Its name in errors.
+    object: String,
 }
 
 /// The files of a scan.
@@ -194,6 +210,22 @@ impl ScanRequest {
         Ok(found)
     }
 
+    /// Where a file is.
+    fn place(&self, file: &DataFile) -> Result<Place> {
+        let Some(id) = file.base else {
+            let name = ObjectName::parse(&file.path).map_err(|reason| Error::damaged(self.table.as_ref(), &file.path, reason))?;
+            return Ok(Place { location: self.store.location(&name), elsewhere: None, object: file.path.clone() });
+        };
+        let none = || Error::damaged(self.table.as_ref(), &file.path, format!("it lies in base {}, which the table does not have", id.0));
+        let base = self.bases.get(&id).ok_or_else(none)?;
+        let object = base::full_name(&base.location, &file.path);
+        let elsewhere = base::open(&base.location, &file.path)?;
+        // Another file of that name has another footer, and is another file to whoever keeps footers by location.
+        let checksums: Vec<u8> = file.checksum.crc32c.iter().flat_map(|crc| crc.to_le_bytes()).collect();
+        let location = Path::from(FOREIGN).join(format!("{:08x}", crc32c(&checksums))).parts().chain(elsewhere.location.parts()).collect();
+        Ok(Place { location, elsewhere: Some(elsewhere), object })
+    }
+
     /// The file of a fragment, or the one that stands for those that are read side by side.
     fn fragment(
         &self,
@@ -237,37 +269,32 @@ impl ScanRequest {
 
     /// A file of a fragment, with what its readers have to know, and with what its bytes are held against.
     fn file(&self, fragment: &Arc<Fragment>, at: usize) -> Result<(PartitionedFile, FileCheck)> {
-        let file = match fragment.files.get(at) {
-            Some(file) if file.base.is_none() => file,
-            Some(_) => {
-                let what = format!("reading fragment {} of table '{}' from outside of its folder", fragment.id, self.table);
-                return Err(Error::unsupported(what, None));
-            }
-            None => {
-                let what = format!("reading fragment {} of table '{}', which has no file,", fragment.id, self.table);
-                return Err(Error::unsupported(what, None));
-            }
+        let Some(file) = fragment.files.get(at) else {
+            let what = format!("reading fragment {} of table '{}', which has no file,", fragment.id, self.table);
+            return Err(Error::unsupported(what, None));
         };
-        let damaged = |reason: String| Error::damaged(self.table.as_ref(), &file.path, reason);
-        let name = ObjectName::parse(&file.path).map_err(damaged)?;
+        let Place { location, elsewhere, object } = self.place(file)?;
+        let damaged = |reason: String| Error::damaged(self.table.as_ref(), object.as_str(), reason);
         let rows: u64 = file.row_groups.iter().map(|rows| u64::from(*rows)).sum();
         if rows != u64::from(fragment.physical_rows) {
             return Err(damaged(format!("its row groups have {rows} rows, fragment {} has {}", fragment.id, fragment.physical_rows)));
         }
         let check = FileCheck {
+            elsewhere,
             size_bytes: file.size_bytes,
+            unchecked_bytes: file.unchecked_bytes,
             block_bytes: file.checksum.block_bytes,
             crc32c: file.checksum.crc32c.as_slice().into(),
             table: self.table.to_string(),
-            object: file.path.clone(),
+            object: object.clone(),
         };
-        // Files never change, so what is cached of one never goes stale, and no time is needed to tell.
+        // Files never change (and those of others have another location here when they do), so what is cached of one never goes
+        // stale, and no time is needed to tell.
         let (last_modified, size) = (DateTime::UNIX_EPOCH, file.size_bytes);
-        let object = ObjectMeta { location: self.store.location(&name), last_modified, size, e_tag: None, version: None };
-        let partitioned = PartitionedFile::from(object)
+        let partitioned = PartitionedFile::from(ObjectMeta { location, last_modified, size, e_tag: None, version: None })
             .with_partition_values(vec![ScalarValue::UInt32(Some(fragment.id.0))])
             .with_metadata_size_hint(footer_hint(file))
-            .with_extension(FileOf { fragment: Arc::clone(fragment), file: at, table: Arc::clone(&self.table) });
+            .with_extension(FileOf { fragment: Arc::clone(fragment), file: at, table: Arc::clone(&self.table), object: object.into() });
         Ok((partitioned, check))
     }
 }

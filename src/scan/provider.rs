@@ -6,20 +6,29 @@
 //! statements before the hooks are reached.
 
 use super::address::scan_schema;
+use super::isolation::SessionIsolation;
+use super::keys::Keys;
 use super::pin::Pin;
 use super::plan::{self, ScanRequest};
+use super::read::{JoinKeys, Read};
 use crate::error::Error;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::table::schema::{FieldId, TableSchema};
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::DFSchemaRef;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
+use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A table, or one version of it.
@@ -53,18 +62,20 @@ impl LakeTable {
         &self.planned
     }
 
-    /// A pin for one statement.
-    pub fn pin(&self) -> Arc<Pin> {
-        Arc::new(Pin::new(self.log.clone(), self.at))
+    /// A pin for one statement of a session that wants this isolation.
+    pub fn pin(&self, isolation: SessionIsolation) -> Arc<Pin> {
+        Arc::new(Pin::new(self.log.clone(), self.at, isolation))
     }
 
     /// The table as one statement reads it.
     pub fn pinned(&self, pin: Arc<Pin>, access: Access) -> PinnedTable {
         let schema = match access {
             Access::Rows => self.schema.clone(),
-            Access::Addresses | Access::AddressesAndRows => scan_schema(self.schema.clone()).table_schema().clone(),
+            Access::Addresses | Access::AddressesAndRows | Access::AddressesAndAbsence => {
+                scan_schema(self.schema.clone()).table_schema().clone()
+            }
         };
-        PinnedTable { pin, planned: self.planned.clone(), access, schema }
+        PinnedTable { pin, planned: self.planned.clone(), access, schema, keys: None }
     }
 
     fn not_installed<T>(&self, statement: &str) -> Result<T> {
@@ -94,7 +105,7 @@ impl TableProvider for LakeTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.pinned(self.pin(), Access::Rows).scan(session, projection, filters, limit).await
+        self.pinned(self.pin(SessionIsolation::default()), Access::Rows).scan(session, projection, filters, limit).await
     }
 
     async fn insert_into(&self, _: &dyn Session, _: Arc<dyn ExecutionPlan>, _: InsertOp) -> Result<Arc<dyn ExecutionPlan>> {
@@ -134,6 +145,19 @@ pub enum Access {
     Addresses,
     /// An UPDATE or MERGE: addresses and rows. Columns that are not in the predicate are read for the rows found only.
     AddressesAndRows,
+    /// A MERGE that inserts: likewise; and where no row is found, one is inserted.
+    AddressesAndAbsence,
+}
+
+impl Access {
+    /// Whether it matters to the statement that a row is not there which would have matched. Where each row is changed by
+    /// itself it does not: the statement would have come to the same after the row went.
+    fn minds_deletions(self) -> bool {
+        match self {
+            Access::Rows | Access::AddressesAndAbsence => true,
+            Access::Addresses | Access::AddressesAndRows => false,
+        }
+    }
 }
 
 /// A table as one statement reads it.
@@ -143,9 +167,16 @@ pub struct PinnedTable {
     planned: Arc<Version>,
     access: Access,
     schema: SchemaRef,
+    /// The key of a row that a join compares, and the keys that it will bring.
+    keys: Option<(Expr, Arc<Keys>)>,
 }
 
 impl PinnedTable {
+    /// The table for a join that looks only for rows whose key, an expression over the table's columns, is among `keys`.
+    pub fn joined_on(self, key: Expr, keys: Arc<Keys>) -> Self {
+        PinnedTable { keys: Some((unnormalize_col(key), keys)), ..self }
+    }
+
     /// The version that is read.
     pub fn pin(&self) -> &Arc<Pin> {
         &self.pin
@@ -176,21 +207,40 @@ impl TableProvider for PinnedTable {
         let version = self.pin.resolve(session, &self.planned).await?;
         let log = self.pin.log();
         let schema = self.planned.snapshot.schema.clone();
-        let predicate = conjunction(filters.iter().cloned()).map(|filter| {
-            let columns = DFSchema::try_from(scan_schema(schema.to_plain_arrow()).table_schema().as_ref().clone())?;
-            session.create_physical_expr(filter, &columns)
-        });
+        let columns = DFSchema::try_from(scan_schema(schema.to_plain_arrow()).table_schema().as_ref().clone())?;
+        let physical = |filters: Vec<Expr>| {
+            let predicate = conjunction(filters).map(|filter| session.create_physical_expr(filter, &columns));
+            predicate.transpose()
+        };
+        let predicate = physical(filters.to_vec())?;
         let width = self.schema.fields().len();
+        let projection = projection.cloned().unwrap_or_else(|| (0..width).collect());
+        let lasting: Vec<Expr> = filters.iter().filter(|filter| lasts(filter)).cloned().collect();
+        let keys = self.keys.as_ref().map(|(key, brought)| {
+            let of_row = session.create_physical_expr(key.clone(), &columns)?;
+            Ok::<_, DataFusionError>(JoinKeys { of_row, brought: brought.clone() })
+        });
+        let read = Read {
+            fields: fields_read(&schema, &projection, predicate.as_ref()),
+            predicate: if lasting.len() == filters.len() { predicate.clone() } else { physical(lasting)? },
+            keys: keys.transpose()?,
+            minds_deletions: self.access.minds_deletions(),
+            options: session.config().options().clone(),
+            runtime: session.runtime_env().clone(),
+            schema: schema.clone(),
+        };
+        self.pin.note(session, &version, read);
         let mut request = ScanRequest {
             store: log.store().clone(),
             table: Arc::from(log.table()),
             schema,
+            bases: version.snapshot.bases.clone(),
             fragments: version.snapshot.fragments.iter().map(|fragment| (fragment.clone(), None)).collect(),
-            projection: Some(projection.cloned().unwrap_or_else(|| (0..width).collect())),
-            predicate: predicate.transpose()?,
+            projection: Some(projection),
+            predicate,
             limit,
             groups: None,
-            pushdown_filters: (self.access == Access::AddressesAndRows).then_some(true),
+            pushdown_filters: matches!(self.access, Access::AddressesAndRows | Access::AddressesAndAbsence).then_some(true),
             target_partitions: session.config().target_partitions(),
             lease: self.pin.lease(),
         };
@@ -200,4 +250,37 @@ impl TableProvider for PinnedTable {
         }
         plan::plan(request, session)
     }
+}
+
+/// Whether a filter says the same of a row later, outside of the statement.
+fn lasts(filter: &Expr) -> bool {
+    let of_the_statement = filter.exists(|part| {
+        Ok(part.is_volatile_node()
+            || matches!(
+                part,
+                Expr::ScalarSubquery(_)
+                    | Expr::InSubquery(_)
+                    | Expr::Exists(_)
+                    | Expr::SetComparison(_)
+                    | Expr::OuterReferenceColumn(..)
+                    | Expr::Placeholder(_)
+                    | Expr::ScalarVariable(..)
+            ))
+    });
+    !of_the_statement.unwrap_or(true)
+}
+
+/// The fields of the columns that a scan reads.
+fn fields_read(schema: &TableSchema, projection: &[usize], predicate: Option<&Arc<dyn PhysicalExpr>>) -> BTreeSet<FieldId> {
+    let in_predicate = predicate.into_iter().flat_map(collect_columns).map(|column| column.index());
+    let positions: BTreeSet<usize> = projection.iter().copied().chain(in_predicate).collect();
+    let mut fields: BTreeSet<FieldId> =
+        schema.columns().enumerate().filter(|(position, _)| positions.contains(position)).map(|(_, column)| column.id).collect();
+    // The parts of a column follow it.
+    for field in schema.fields() {
+        if field.parent.is_some_and(|parent| fields.contains(&parent)) {
+            fields.insert(field.id);
+        }
+    }
+    fields
 }

@@ -2,15 +2,16 @@
 //!
 //! Goes in: a file of a scan, with the fragment it belongs to. Comes out: a reader of its bytes and of its footer.
 //! Always holds: every byte was held against its checksum; a footer that does not describe the fragment's rows is refused, so the
-//! counts that the planner believes are those that are read; so is one whose columns have no ids of their own; every error names the object and the table.
+//! counts that the planner believes are those that are read; so is one whose columns are not those of the manifest; every error names the object and the table.
 
 use super::address::is_reserved;
+use super::evolve::as_recorded;
 use super::external;
 use super::nan::without_misleading_bounds;
 use crate::error::Error;
 use crate::manifest::leases::Lease;
 use crate::store::VerifiedStore;
-use crate::table::fragment::{DataFile, Fragment};
+use crate::table::fragment::{DataFile, FileColumn, Fragment};
 use bytes::Bytes;
 use datafusion::common::DataFusionError;
 use datafusion::datasource::listing::PartitionedFile;
@@ -25,6 +26,7 @@ use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
+use parquet::schema::types::{Type, TypePtr};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,6 +40,8 @@ pub struct FileOf {
     pub file: usize,
     /// The table, for errors.
     pub table: Arc<str>,
+    /// What the file is called in errors.
+    pub object: Arc<str>,
 }
 
 impl FileOf {
@@ -46,13 +50,30 @@ impl FileOf {
     }
 
     fn damaged(&self, reason: String) -> ParquetError {
-        let object = self.record().map_or("", |file| file.path.as_str());
-        ParquetError::External(Box::new(Error::damaged(self.table.as_ref(), object, reason)))
+        ParquetError::External(Box::new(Error::damaged(self.table.as_ref(), self.object.as_ref(), reason)))
     }
 
     /// Refuses a footer that is not of the file that the manifest describes, or in which columns cannot be told apart.
     fn check(&self, footer: &ParquetMetaData) -> parquet::errors::Result<()> {
         self.check_rows(footer).and_then(|()| self.check_columns(footer)).map_err(|reason| self.damaged(reason))
+    }
+
+    /// The columns that the manifest says are in the file.
+    fn columns(&self) -> impl Iterator<Item = &FileColumn> {
+        self.record().into_iter().flat_map(|file| &file.columns).filter(|column| column.constant.is_none())
+    }
+
+    /// Whether the ids that the file carries are those that the manifest has. Of files of others nothing is believed: some
+    /// readers take ids from one place in them, some from another.
+    fn ids_are_recorded(&self, footer: &ParquetMetaData) -> bool {
+        let same = |(column, recorded): (&TypePtr, &FileColumn)| {
+            let mut found = Vec::new();
+            ids_of(column, &mut found);
+            found.iter().copied().eq(recorded.field.iter().chain(&recorded.parts).map(|id| id.0))
+        };
+        let columns = footer.file_metadata().schema_descr().root_schema().get_fields();
+        let own = self.record().is_none_or(|file| file.base.is_none() && file.columns.iter().all(|column| column.constant.is_none()));
+        own && columns.iter().zip(self.columns()).all(same)
     }
 
     fn check_rows(&self, footer: &ParquetMetaData) -> Result<(), String> {
@@ -68,25 +89,33 @@ impl FileOf {
     }
 
     fn check_columns(&self, footer: &ParquetMetaData) -> Result<(), String> {
-        let mut ids = HashSet::new();
+        let columns = footer.file_metadata().schema_descr().root_schema().get_fields();
+        let recorded = self.columns().count();
+        if columns.len() != recorded {
+            return Err(format!("its footer says that it has {} columns, the manifest {recorded}", columns.len()));
+        }
         let mut names = HashSet::new();
-        for column in footer.file_metadata().schema_descr().root_schema().get_fields() {
-            let info = column.get_basic_info();
-            let name = info.name();
+        for column in columns {
+            let name = column.name();
             if is_reserved(name) {
                 return Err(format!("one of its columns is called '{name}', which is reserved"));
             }
             if !names.insert(name) {
                 return Err(format!("two of its columns are called '{name}'"));
             }
-            if !info.has_id() {
-                return Err(format!("its column '{name}' has no field id"));
-            }
-            if !ids.insert(info.id()) {
-                return Err(format!("two of its columns have field id {}", info.id()));
-            }
         }
         Ok(())
+    }
+}
+
+/// The ids of a column and its parts, depth first. What lies between a list and its elements has none.
+fn ids_of(column: &Type, into: &mut Vec<i32>) {
+    let info = column.get_basic_info();
+    if info.has_id() {
+        into.push(info.id());
+    }
+    if column.is_group() {
+        column.get_fields().iter().for_each(|part| ids_of(part, into));
     }
 }
 
@@ -154,10 +183,13 @@ impl Footer {
                 other => ParquetError::External(Box::new(other)),
             })?;
         self.file_of.check(&footer)?;
-        match self.file_of.record() {
-            Some(file) => without_misleading_bounds(footer, file),
-            None => Ok(footer),
+        let Some(file) = self.file_of.record() else { return Ok(footer) };
+        let footer = without_misleading_bounds(footer, file)?;
+        if self.file_of.ids_are_recorded(&footer) {
+            return Ok(footer);
         }
+        let recorded = as_recorded(&footer, (self.file_of.fragment.id, self.file_of.file), &file.columns);
+        recorded.map(Arc::new).map_err(|reason| self.file_of.damaged(reason))
     }
 }
 

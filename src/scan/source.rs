@@ -10,6 +10,7 @@
 
 use super::address::OFFSET_COLUMN;
 use super::external;
+use super::infallible::cannot_fail;
 use super::mask::{Deletions, MaskMorselizer, RowNumbers};
 use super::zip::{Lanes, ZipMorselizer, Zipper};
 use crate::error::Error;
@@ -71,6 +72,11 @@ impl FragmentSource {
         }
     }
 
+    /// Whether an expression may fail on a row that is deleted, and so must not be evaluated before the mask.
+    fn may_fail(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
+        self.files_with_deletions > 0 && !cannot_fail(expr, self.base.table_schema().table_schema())
+    }
+
     /// The Parquet source with a projection.
     fn projected(&self, projection: &ProjectionExprs) -> Result<Arc<dyn FileSource>> {
         let projected = self.base.try_pushdown_projection(projection)?;
@@ -111,7 +117,8 @@ impl FileSource for FragmentSource {
             if !zipped {
                 return Ok(single);
             }
-            let zipper = Zipper::new(self.plain.clone(), Arc::clone(&object_store), config, partition, self.base.filter(), projection)?;
+            let filter = self.base.filter().filter(|filter| !self.may_fail(filter));
+            let zipper = Zipper::new(self.plain.clone(), Arc::clone(&object_store), config, partition, filter, projection)?;
             Ok(Box::new(ZipMorselizer::new(single, zipper)))
         };
         if !masked {
@@ -180,12 +187,15 @@ impl FileSource for FragmentSource {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
+        // What may fail on deleted rows only prunes, and is evaluated above the mask.
+        let only_prunes = filters.iter().any(|filter| self.may_fail(filter));
         // `ParquetSource` also obeys the session, whatever it was told itself.
         let mut own_choice = None;
-        if self.pushdown_filters == Some(false) && config.execution.parquet.pushdown_filters {
+        if (self.pushdown_filters == Some(false) || only_prunes) && config.execution.parquet.pushdown_filters {
             own_choice.insert(config.clone()).execution.parquet.pushdown_filters = false;
         }
-        let pushed = self.base.try_pushdown_filters(filters, own_choice.as_ref().unwrap_or(config))?;
+        let base = if only_prunes { self.base.clone().with_pushdown_filters(false) } else { self.base.clone() };
+        let pushed = base.try_pushdown_filters(filters, own_choice.as_ref().unwrap_or(config))?;
         let updated_node = pushed.updated_node.map(|source| self.with_base(&source)).transpose()?;
         Ok(FilterPushdownPropagation { filters: pushed.filters, updated_node })
     }
@@ -208,6 +218,9 @@ impl FileSource for FragmentSource {
 
     fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
         let projection = self.projection.try_merge(projection)?;
+        if projection.iter().any(|projected| self.may_fail(&projected.expr)) {
+            return Ok(None);
+        }
         Ok(Some(Arc::new(FragmentSource { projection, ..self.clone() })))
     }
 

@@ -20,7 +20,9 @@ use datafusion::arrow::datatypes::{DataType, Field as ArrowField, SchemaRef, Tim
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::basic::Type;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::statistics::Statistics as ChunkStatistics;
 use std::cmp::Ordering;
 
 /// How many bytes of text or binary a bound keeps.
@@ -170,6 +172,11 @@ fn leaf_stats(footer: &ParquetMetaData, leaf: usize, data_type: &DataType, saw_n
         return Some(ColumnStats { min: None, max: None, null_count });
     }
     let rows = || groups.iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0));
+    // Old writers compared text and bytes as signed numbers.
+    let is_outdated = |group: &RowGroupMetaData| group.column(leaf).statistics().is_some_and(ChunkStatistics::is_min_max_deprecated);
+    if matches!(footer_type(footer, leaf), Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY) && groups.iter().any(is_outdated) {
+        return Some(ColumnStats { min: None, max: None, null_count });
+    }
     let has_values: Vec<bool> = rows().zip(nulls.iter()).map(|(rows, nulls)| nulls != Some(rows)).collect();
     let min = converter.row_group_mins(groups).ok().and_then(|mins| extreme(&mins, &has_values, Ordering::Less));
     let max = converter.row_group_maxes(groups).ok().and_then(|maxes| extreme(&maxes, &has_values, Ordering::Greater));
@@ -178,6 +185,10 @@ fn leaf_stats(footer: &ParquetMetaData, leaf: usize, data_type: &DataType, saw_n
         max: max.as_ref().and_then(from_scalar).and_then(cut_max),
         null_count,
     })
+}
+
+fn footer_type(footer: &ParquetMetaData, leaf: usize) -> Type {
+    footer.file_metadata().schema_descr().column(leaf).physical_type()
 }
 
 /// The least or the greatest of the bounds of row groups; `None` if a row group that has values has no bound.
@@ -262,10 +273,12 @@ pub fn of_fragment(fragment: &Fragment, schema: &TableSchema, arrow: &SchemaRef,
 fn of_column(fragment: &Fragment, field: &Field, data_type: &DataType) -> ColumnStatistics {
     let stats = column_stats(fragment, field.id);
     let all_live = fragment.deleted_rows() == 0;
+    // Other writers may have cut or rounded any bound.
+    let is_own = fragment.backing(field.id).is_none_or(|(file, _)| file.base.is_none());
     let precision = |exact: bool| move |value: ScalarValue| if exact { Precision::Exact(value) } else { Precision::Inexact(value) };
     let bound = |bound: &Option<StatValue>| {
         let scalar = bound.as_ref().and_then(|bound| to_scalar(bound, data_type));
-        scalar.map_or(Precision::Absent, precision(all_live && bounds_are_values(data_type)))
+        scalar.map_or(Precision::Absent, precision(all_live && is_own && bounds_are_values(data_type)))
     };
     let nulls = stats.null_count.and_then(|nulls| usize::try_from(nulls).ok());
     let mut known = ColumnStatistics::new_unknown();

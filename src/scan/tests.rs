@@ -5,6 +5,8 @@ mod evolution;
 mod fixture;
 mod oracle;
 mod planning;
+mod reads;
+mod records;
 mod row_groups;
 mod several_files;
 mod trust;

@@ -11,17 +11,22 @@
 //! Always holds: nothing happens before the plan is executed, so EXPLAIN changes nothing; what was staged for a run that
 //! did not land is removed.
 
+use super::gather::Gatherer;
 use super::parts;
 use super::returning::Returned;
 use super::scope::{Done, SessionScope};
 use super::stop::Stop;
+use crate::commit::gather::WriteGathered;
+use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::{objects, remove};
 use crate::commit::{self, Committed, Staged};
-use crate::error::{Error, Result};
+use crate::error::{ConflictReport, Error, Result};
 use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::scan::pin::Pin;
 use crate::store::env;
+use crate::table::schema::FieldId;
 use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{CommitFacts, RowCounts, Step, Transaction, TransactionId};
@@ -40,7 +45,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, execute_stream,
 };
 use futures::{StreamExt, TryStreamExt};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -64,6 +69,8 @@ pub struct CommitSpec {
     pub log: Arc<VersionLog>,
     /// The version that the statement read.
     pub base: Arc<Version>,
+    /// The pin that its scans share, which knows what they read; `None` if that is of no account.
+    pub pin: Option<Arc<Pin>>,
     /// The kind of statement.
     pub operation: &'static str,
     /// The statement in words, for when the session does not know the user's.
@@ -72,6 +79,8 @@ pub struct CommitSpec {
     pub again: Option<Arc<dyn PlanAgain>>,
     /// How many times the statement is run at most.
     pub max_attempts: u32,
+    /// The fields whose values decided what the statement changes, or how.
+    pub reads: BTreeSet<FieldId>,
     /// The columns that the statement returns, if it returns rows instead of their number.
     pub returned: Option<SchemaRef>,
     /// What tells the writers that one of them failed.
@@ -165,7 +174,7 @@ async fn collect_parts(
 /// One run of a statement: what it changed, or what makes it run again.
 enum Run {
     Done(Done, Vec<RecordBatch>),
-    Collided(Error),
+    Collided(Box<ConflictReport>),
     /// Others rewrote all that it rewrote.
     GivenUp(Done),
 }
@@ -176,9 +185,13 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     if let Some(scope) = &scope {
         scope.check_target(&spec.log)?;
     }
-    let (step, rows) = collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context).await?;
+    let (step, rows) =
+        collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context.clone()).await?;
     let counts = step.counts;
-    let done = |counts, version, facts| Run::Done(Done { operation: spec.operation.to_owned(), counts, version, facts }, rows);
+    let done = |counts, version, facts, files_written| {
+        let done = Done { operation: spec.operation.to_owned(), counts, version, facts, files_written, conflicts: vec![] };
+        Run::Done(done, rows)
+    };
     let written = objects(step.actions.iter());
     let maps = match maps(spec, &step).await {
         Ok(maps) => maps,
@@ -188,27 +201,32 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
         }
     };
     if let Some(scope) = scope.as_ref().filter(|scope| scope.in_transaction()) {
-        if let Err(error) = scope.append(&spec.log, &spec.base, step, maps).await {
+        if let Err(error) = scope.append(&spec.log, &spec.base, step, maps, &spec.reads).await {
             remove(spec.log.store(), &written).await;
             return Err(error);
         }
-        return Ok(done(counts, None, CommitFacts::default()));
+        return Ok(done(counts, None, CommitFacts::default(), written.len()));
     }
-    let staged = staged(spec.base.snapshot.version, step, maps);
+    let gathering: Arc<dyn WriteGathered> = Arc::new(Gatherer::new(context));
+    let reads = spec.pin.iter().flat_map(|pin| pin.reads()).map(|read| read as Arc<dyn ReadAssertion>).collect();
+    let (fields_read, gathering) = (spec.reads.clone(), Some(gathering));
+    let staged = Staged { reads, fields_read, gathering, ..staged(spec.base.snapshot.version, step, maps) };
     let staged = match &scope {
         Some(scope) => scope.keep_staged(&spec.log, staged, &spec.lease),
         None => Some(staged),
     };
-    let Some(staged) = staged else { return Ok(done(counts, None, CommitFacts::default())) };
+    let Some(staged) = staged else { return Ok(done(counts, None, CommitFacts::default(), written.len())) };
     if staged.transaction.is_empty() {
-        return Ok(done(counts, None, CommitFacts::default()));
+        return Ok(done(counts, None, CommitFacts::default(), 0));
     }
-    match commit::publish(&spec.log, &staged, reran).await {
-        Ok(Committed { version, counts, facts, .. }) => match done(counts.first().copied().unwrap_or_default(), version, facts) {
-            Run::Done(done, _) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
-            done => Ok(done),
-        },
-        Err(error @ Error::Conflict(_)) => Ok(Run::Collided(error)),
+    match commit::publish(&spec.log, staged, reran).await {
+        Ok(Committed { version, counts, facts, files_written, .. }) => {
+            match done(counts.first().copied().unwrap_or_default(), version, facts, files_written) {
+                Run::Done(done, _) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
+                done => Ok(done),
+            }
+        }
+        Err(Error::Conflict(report)) => Ok(Run::Collided(report)),
         Err(error) => Err(error),
     }
 }
@@ -225,30 +243,41 @@ async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
 pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Staged {
     let objects = objects(step.actions.iter());
     let id = TransactionId(env::new_uuid().as_u128());
-    Staged { transaction: Transaction { id, read_version, steps: vec![step] }, maps, objects, field_ids: BTreeMap::new() }
+    let transaction = Transaction { id, read_version, steps: vec![step] };
+    Staged { transaction, maps, objects, fields_read: BTreeSet::new(), reads: vec![], gathering: None }
 }
 
 /// Runs a statement until it lands or cannot.
 async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<(Done, Vec<RecordBatch>)> {
     let (mut input, mut spec, mut reran) = (input, spec, 0u32);
+    let mut conflicts = Vec::new();
     loop {
-        let told = |mut done: Done, rows| {
+        let told = |mut done: Done, rows, conflicts: &mut Vec<ConflictReport>| {
             done.facts.reran = reran;
+            done.conflicts = std::mem::take(conflicts);
             (done, rows)
         };
         let outcome = match run_once(input, &spec, reran, context.clone()).await? {
-            Run::Done(done, rows) => return Ok(told(done, rows)),
-            Run::Collided(error) => Err(error),
-            Run::GivenUp(done) => Ok(told(done, vec![])),
+            Run::Done(done, rows) => return Ok(told(done, rows, &mut conflicts)),
+            Run::Collided(report) => Err(report),
+            Run::GivenUp(done) => Ok(done),
+        };
+        let Some(again) = spec.again.clone().filter(|_| reran + 1 < spec.max_attempts) else {
+            return outcome.map(|done| told(done, vec![], &mut conflicts)).map_err(Error::Conflict);
         };
         reran += 1;
-        let Some(again) = spec.again.clone().filter(|_| reran < spec.max_attempts) else { return outcome };
-        let collision = outcome.err().map_or("others rewrote all of its fragments".to_owned(), |error| error.to_string());
-        tracing::debug!(table = spec.log.table(), reran, collision, "running a statement again");
-        tokio::time::sleep(env::jitter((Duration::from_millis(2) * 2u32.saturating_pow(reran.min(8))).min(MAX_PAUSE))).await;
+        let why = outcome.as_ref().err().map_or("others rewrote all of its fragments", |report| report.coordinate.as_str());
+        tracing::debug!(table = spec.log.table(), operation = spec.operation, reran, why, "running a statement again");
+        conflicts.extend(outcome.err().map(|report| *report));
+        pause_before_run(reran).await;
         let plan = again.plan_again().await?;
         (input, spec) = taken_apart(&plan)?.ok_or_else(|| Error::internal("a statement planned again commits nothing"))?;
     }
+}
+
+/// A short random pause before a statement is run again, longer each time.
+pub async fn pause_before_run(reran: u32) {
+    tokio::time::sleep(env::jitter((Duration::from_millis(2) * 2u32.saturating_pow(reran.min(8))).min(MAX_PAUSE))).await;
 }
 
 /// What is committed, and how.

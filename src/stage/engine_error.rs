@@ -61,11 +61,8 @@ fn ours(error: DataFusionError) -> Result<Error, DataFusionError> {
 fn copy_of_ours(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if let Some(Error::Damaged { table, object, reason }) = error.downcast_ref::<Error>() {
-            return Some(Error::damaged(table, object, reason));
-        }
         if let Some(ours) = error.downcast_ref::<Error>() {
-            return Some(Error::Engine { message: ours.to_string(), kind: ours.kind(), sqlstate: ours.sqlstate() });
+            return Some(ours.copied());
         }
         cause = match error.downcast_ref::<DataFusionError>() {
             Some(DataFusionError::Shared(inner)) => Some(inner.as_ref()),

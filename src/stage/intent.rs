@@ -9,7 +9,9 @@ use crate::scan::plan::fragments_read;
 use crate::table::fragment::{DataFile, FileColumn};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::TableSchema;
-use crate::txn::action::{Action, AddDataFile, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
+use crate::txn::action::{
+    Action, AddDataFile, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile, TombstoneFieldData,
+};
 use crate::txn::composite::{Step, Transaction, TransactionId};
 use crate::txn::footprint::Footprint;
 use crate::txn::refs::{Ref, Token};
@@ -57,22 +59,43 @@ pub(super) fn of_rewrite(sources: impl Iterator<Item = FragmentId>, schema: &Tab
     Intent::new(actions, fragments, "the rows of")
 }
 
+/// What a writer of the columns of `written` would stage, where its fragments hold them already.
+pub(super) fn of_columns(input: &Arc<dyn ExecutionPlan>, written: &TableSchema) -> Intent {
+    let mut fragments = BTreeSet::new();
+    candidates(input, &mut fragments);
+    let fields: Vec<_> = written.columns().map(|column| Ref::Committed(column.id)).collect();
+    let replace = |id: &FragmentId| {
+        let (fragment, fields) = (Ref::Committed(*id), fields.clone());
+        [
+            Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: fields.clone(), data_change: true }),
+            Action::AddDataFile(AddDataFile { fragment, file: file_of(fields.len()), base: None, fields, data_change: true }),
+        ]
+    };
+    let actions = fragments.iter().flat_map(replace).collect();
+    Intent::new(actions, fragments, "columns of")
+}
+
 /// A new fragment with a file of all columns.
 fn new_fragment(schema: &TableSchema, data_change: bool) -> [Action; 2] {
     let fields: Vec<_> = schema.columns().map(|column| Ref::Committed(column.id)).collect();
-    let file = DataFile {
-        path: String::new(),
-        base: None,
-        size_bytes: 0,
-        checksum: Default::default(),
-        row_groups: vec![],
-        columns: fields.iter().map(|_| FileColumn { field: None, stats: Default::default() }).collect(),
-    };
+    let file = file_of(fields.len());
     let fragment = Ref::Local(Token(0));
     [
         Action::AddFragment(AddFragment { id: fragment, physical_rows: 0, data_change }),
-        Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }),
+        Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }),
     ]
+}
+
+fn file_of(columns: usize) -> DataFile {
+    DataFile {
+        path: String::new(),
+        base: None,
+        size_bytes: 0,
+        unchecked_bytes: 0,
+        checksum: Default::default(),
+        row_groups: vec![],
+        columns: (0..columns).map(|_| FileColumn::default()).collect(),
+    }
 }
 
 /// The fragments that the scan with addresses reads.

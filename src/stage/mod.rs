@@ -3,7 +3,8 @@
 //! ```text
 //!   relational plan ──> WriteExec (n partitions)              ──> CommitExec (1 partition)
 //!     rows carry          writer: new fragments                     parts -> actions -> Staged
-//!     their address       marks: deleted and replaced rows          ├─ in a transaction: kept in the session's scope
+//!     their address     or UpdateColumnsExec (an UPDATE in column form)
+//!                         marks: deleted and replaced rows          ├─ in a transaction: kept in the session's scope
 //!                         one description per partition             └─ else: committed; run again if it collides
 //! ```
 //!
@@ -11,16 +12,21 @@
 
 pub mod commit_exec;
 pub mod engine_error;
+pub mod foreign;
+pub mod gather;
 mod intent;
 pub mod marks;
+mod old_values;
 pub mod parts;
 mod places;
+mod reads;
 mod returning;
 pub mod rewrite_exec;
 pub mod row_changes;
 pub mod scope;
 pub mod stop;
 mod transaction;
+pub mod update_columns;
 pub mod write_exec;
 pub mod writer;
 pub mod zorder;

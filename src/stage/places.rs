@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// A row that has not passed.
 const NOWHERE: u32 = u32::MAX;
-/// The most rows of one group that may be sorted: every place has a number below [`NOWHERE`].
+/// The most rows of one group that may be sorted: every place has a number below `NOWHERE`.
 pub const MAX_SORTED_ROWS: u64 = NOWHERE as u64;
 /// Bytes of memory for each row of a source: its place, and the same once more while they are packed.
 const BYTES_PER_ROW: usize = 8;

@@ -8,15 +8,18 @@
 
 use super::transaction::{OpenTransaction, Target};
 use crate::commit::Staged;
-use crate::error::{Error, Result};
+use crate::error::{ConflictReport, Error, Result};
 use crate::faulty::{self, Fault};
 use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::ReadView;
+use crate::scan::read::Read;
+use crate::table::schema::FieldId;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{CommitFacts, RowCounts, Step};
 use async_trait::async_trait;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the statements of a session share.
@@ -58,6 +61,10 @@ pub struct Done {
     pub version: Option<u64>,
     /// What it took.
     pub facts: CommitFacts,
+    /// How many data files and maps were written for it.
+    pub files_written: usize,
+    /// The collisions for which it was run again, in their order.
+    pub conflicts: Vec<ConflictReport>,
 }
 
 impl SessionScope {
@@ -154,13 +161,13 @@ impl SessionScope {
 
 #[async_trait]
 impl ReadView for SessionScope {
-    async fn view(&self, log: &VersionLog) -> Result<Arc<Version>> {
+    async fn view(&self, log: &VersionLog) -> Result<(Arc<Version>, Arc<Lease>)> {
         let key = log.store().label().to_owned();
         match &self.state().transaction {
             None => {}
             Some(transaction) => {
-                if let Some(version) = transaction.view(&key) {
-                    return Ok(version);
+                if let Some(view) = transaction.view(&key) {
+                    return Ok(view);
                 }
             }
         }
@@ -169,11 +176,17 @@ impl ReadView for SessionScope {
             newest = log.read(newest.snapshot.version.saturating_sub(1).max(2)).await?;
         }
         match &mut self.state().transaction {
-            None => Ok(newest),
+            None => Ok((newest, lease)),
             Some(transaction) if faulty::is(Fault::FracturedRead) => {
-                Ok(transaction.views.entry(key).insert_entry((newest, lease)).get().0.clone())
+                Ok(transaction.views.entry(key).insert_entry((newest, lease)).get().clone())
             }
-            Some(transaction) => Ok(transaction.views.entry(key).or_insert((newest, lease)).0.clone()),
+            Some(transaction) => Ok(transaction.views.entry(key).or_insert((newest, lease)).clone()),
+        }
+    }
+
+    fn note(&self, log: &VersionLog, read: &Arc<Read>) {
+        if let Some(transaction) = &mut self.state().transaction {
+            transaction.reads.entry(log.store().label().to_owned()).or_default().push(read.clone());
         }
     }
 }
@@ -188,7 +201,14 @@ impl SessionScope {
     }
 
     /// Adds a statement's changes to the open transaction.
-    pub async fn append(&self, log: &Arc<VersionLog>, base: &Arc<Version>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<()> {
+    pub async fn append(
+        &self,
+        log: &Arc<VersionLog>,
+        base: &Arc<Version>,
+        step: Step,
+        maps: Vec<Arc<AddressMap>>,
+        reads: &BTreeSet<FieldId>,
+    ) -> Result<()> {
         if step.actions.is_empty() {
             return Ok(());
         }
@@ -198,7 +218,7 @@ impl SessionScope {
         };
         let lease = lease.unwrap_or_else(|| log.leases().take(base.snapshot.version));
         let target = held.unwrap_or_else(|| Target::new(log.clone(), base.clone(), lease));
-        let target = target.append(log, step, maps).await?;
+        let target = target.append(log, step, maps, reads).await?;
         match &mut self.state().transaction {
             Some(transaction) => transaction.target = Some(target),
             None => return Err(Error::internal("the transaction ended while a statement of it ran")),
@@ -215,12 +235,16 @@ impl OpenTransaction {
             let reason = format!("the transaction has failed ({reason}) and was rolled back");
             return Err(Error::TransactionState { reason, sqlstate: "25P02" });
         }
-        Ok(self.target.map(Target::into_staged))
+        let mut reads = self.reads;
+        Ok(self.target.map(|target| {
+            let reads = reads.remove(target.label()).unwrap_or_default();
+            target.into_staged(reads)
+        }))
     }
 
     /// What is to be thrown away; `None` if nothing was staged.
     pub fn into_discarded(self) -> Option<StagedStatement> {
-        self.target.map(Target::into_staged)
+        self.target.map(|target| target.into_staged(vec![]))
     }
 
     /// Whether a statement of it failed.

@@ -10,6 +10,7 @@
 //! At its end fragments that came and went in it are left out, and their files removed.
 
 use super::scope::StagedStatement;
+use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::{Staged, objects};
 use crate::error::{Error, Result};
 use crate::faulty::{self, Fault};
@@ -17,7 +18,9 @@ use crate::manifest::apply;
 use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::scan::read::Read;
 use crate::store::env;
+use crate::table::fragment::BaseId;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
 use crate::txn::action::Action;
@@ -25,8 +28,8 @@ use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{Step, Transaction, TransactionId};
 use crate::txn::normalise;
 use crate::txn::rebase::{self, Rebase};
-use crate::txn::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
-use std::collections::{BTreeMap, HashMap};
+use crate::txn::refs::{BaseRef, FieldRef, FragmentRef, Minted, Ref, Token};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A transaction between BEGIN and its end.
@@ -34,6 +37,8 @@ use std::sync::Arc;
 pub struct OpenTransaction {
     /// The versions that it reads, by table folder, and what keeps them and what was written since.
     pub(super) views: HashMap<String, (Arc<Version>, Arc<Lease>)>,
+    /// What it read of them, by table folder, where it is to be serializable.
+    pub(super) reads: HashMap<String, Vec<Arc<Read>>>,
     /// The table that it changes.
     pub(super) target: Option<Target>,
     /// Why it can only be rolled back.
@@ -41,11 +46,14 @@ pub struct OpenTransaction {
 }
 
 impl OpenTransaction {
-    /// The version of a table that it reads: its own working version where it has changed the table.
-    pub(super) fn view(&self, key: &str) -> Option<Arc<Version>> {
+    /// The version of a table that it reads: its own working version where it has changed the table. With what keeps
+    /// it.
+    pub(super) fn view(&self, key: &str) -> Option<(Arc<Version>, Arc<Lease>)> {
         match &self.target {
-            Some(target) if target.log.store().label() == key && !faulty::is(Fault::ForgetOwnWrites) => Some(target.working.clone()),
-            _ => self.views.get(key).filter(|_| !faulty::is(Fault::FracturedRead)).map(|(version, _)| version.clone()),
+            Some(target) if target.log.store().label() == key && !faulty::is(Fault::ForgetOwnWrites) => {
+                Some((target.working.clone(), target.lease.clone()))
+            }
+            _ => self.views.get(key).filter(|_| !faulty::is(Fault::FracturedRead)).cloned(),
         }
     }
 
@@ -64,6 +72,7 @@ pub struct Target {
     minted: Minted,
     transaction: Transaction,
     maps: Vec<Arc<AddressMap>>,
+    reads: BTreeSet<FieldId>,
     lease: Arc<Lease>,
 }
 
@@ -71,7 +80,13 @@ impl Target {
     pub(super) fn new(log: Arc<VersionLog>, base: Arc<Version>, lease: Arc<Lease>) -> Self {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![] };
-        Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![], lease }
+        let (working, reads) = (base.clone(), BTreeSet::new());
+        Target { log, working, base, minted: Minted::default(), transaction, maps: vec![], reads, lease }
+    }
+
+    /// The table's folder.
+    pub(super) fn label(&self) -> &str {
+        self.log.store().label()
     }
 
     /// Refuses another table than this one.
@@ -84,11 +99,18 @@ impl Target {
     }
 
     /// The target after one more statement.
-    pub(super) async fn append(mut self, log: &Arc<VersionLog>, step: Step, maps: Vec<Arc<AddressMap>>) -> Result<Self> {
+    pub(super) async fn append(
+        mut self,
+        log: &Arc<VersionLog>,
+        step: Step,
+        maps: Vec<Arc<AddressMap>>,
+        reads: &BTreeSet<FieldId>,
+    ) -> Result<Self> {
         self.check_table(log)?;
         let localised = self.localise(step);
         self.transaction.steps.push(localised);
         self.maps.extend(maps);
+        self.reads.extend(reads);
         let (working, minted) = preview(&self.log, &self.base, &self.transaction, &self.maps).await?;
         self.working = Arc::new(working);
         self.minted = minted;
@@ -100,6 +122,7 @@ impl Target {
     fn localise(&self, mut step: Step) -> Step {
         let fragments: BTreeMap<FragmentId, Token> = self.minted.fragments.iter().map(|(token, id)| (*id, *token)).collect();
         let fields: BTreeMap<FieldId, Token> = self.minted.fields.iter().map(|(token, id)| (*id, *token)).collect();
+        let bases: BTreeMap<BaseId, Token> = self.minted.bases.iter().map(|(token, id)| (*id, *token)).collect();
         let (next_fragment, next_field) = (self.transaction.next_fragment_token().0, self.transaction.next_field_token().0);
         let next_base = self.transaction.next_base_token().0;
         let fragment = |reference: &mut FragmentRef| {
@@ -114,12 +137,19 @@ impl Target {
                 Ref::Committed(id) => fields.get(&id).map_or(Ref::Committed(id), |token| Ref::Local(*token)),
             }
         };
+        let base = |reference: &mut BaseRef| {
+            *reference = match *reference {
+                Ref::Local(token) => Ref::Local(Token(token.0 + next_base)),
+                Ref::Committed(id) => bases.get(&id).map_or(Ref::Committed(id), |token| Ref::Local(*token)),
+            }
+        };
         for action in &mut step.actions {
             match action {
                 Action::AddFragment(add) => fragment(&mut add.id),
                 Action::AddDataFile(add) => {
                     fragment(&mut add.fragment);
                     add.fields.iter_mut().for_each(field);
+                    add.base.as_mut().into_iter().for_each(base);
                 }
                 Action::RemoveFragment(remove) => fragment(&mut remove.fragment),
                 Action::SetDeletionFile(set) => fragment(&mut set.fragment),
@@ -145,16 +175,23 @@ impl Target {
         step
     }
 
-    pub(super) fn into_staged(mut self) -> StagedStatement {
+    /// What is to be committed, having read this.
+    pub(super) fn into_staged(mut self, reads: Vec<Arc<Read>>) -> StagedStatement {
         if faulty::is(Fault::DropLastStep) && self.transaction.steps.len() > 1 {
             self.transaction.steps.pop();
         }
+        // A column of its own has an id that another one may be given: it says nothing of others' rows.
+        let own: BTreeSet<FieldId> = self.minted.fields.values().copied().collect();
+        let asserted =
+            |read: Arc<Read>| -> Arc<dyn ReadAssertion> { if read.fields.is_disjoint(&own) { read } else { Arc::new(read.of_all_rows()) } };
         // Files of fragments that came and went stay among the objects, so that they are removed.
         let written = objects(self.transaction.actions());
         let (transaction, maps) = normalise::vanish(self.transaction, self.maps);
-        let names_columns = !objects(transaction.actions()).is_empty();
-        let field_ids = if names_columns { self.minted.fields } else { BTreeMap::new() };
-        StagedStatement { log: self.log, staged: Staged { transaction, maps, objects: written, field_ids }, lease: self.lease }
+        // A transaction that says nothing new takes its place where it read.
+        let reads = if transaction.changes_data() { reads } else { vec![] };
+        let reads = reads.into_iter().map(asserted).collect();
+        let (log, fields_read, lease) = (self.log, self.reads, self.lease);
+        StagedStatement { log, staged: Staged { transaction, maps, objects: written, fields_read, reads, gathering: None }, lease }
     }
 }
 

@@ -15,10 +15,11 @@ use super::writer::{FragmentWriter, NewFragment, discard};
 use crate::error::{Error, Result};
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
 use crate::store::Store;
+use crate::table::fragment::DataFile;
 use crate::table::schema::TableSchema;
 use crate::txn::action::{Action, AddDataFile, AddFragment};
 use crate::txn::composite::{RowCounts, Step};
-use crate::txn::refs::{Ref, Token};
+use crate::txn::refs::{FieldRef, Ref, Token};
 use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int32Array, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Int32Type, Int64Type, SchemaRef, UInt32Type};
@@ -299,11 +300,20 @@ impl Writing {
 /// The actions that add a fragment and its file.
 pub(super) fn add(token: Token, fragment: NewFragment, data_change: bool) -> [Action; 2] {
     let mut file = fragment.file;
-    let fields = file.columns.iter_mut().filter_map(|column| column.field.take().map(Ref::Committed)).collect();
+    let fields = take_fields(&mut file);
     [
         Action::AddFragment(AddFragment { id: Ref::Local(token), physical_rows: fragment.physical_rows, data_change }),
-        Action::AddDataFile(AddDataFile { fragment: Ref::Local(token), file, fields, data_change }),
+        Action::AddDataFile(AddDataFile { fragment: Ref::Local(token), file, base: None, fields, data_change }),
     ]
+}
+
+/// The fields of a file's columns and of their parts, as an action names them beside the file.
+pub(super) fn take_fields(file: &mut DataFile) -> Vec<FieldRef> {
+    let fields = file.columns.iter_mut().flat_map(|column| {
+        let parts = column.parts.iter().copied().map(Ref::Committed);
+        column.field.take().map(Ref::Committed).into_iter().chain(parts).collect::<Vec<_>>()
+    });
+    fields.collect()
 }
 
 /// A column that the planner has put there.

@@ -129,7 +129,7 @@ impl FragmentWriter {
     }
 
     /// The batch under the table's own schema: names and metadata are the table's, NULLs only where they may be.
-    fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    pub(super) fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         for (field, column) in self.arrow.fields().iter().zip(batch.columns()) {
             if !field.is_nullable() && column.logical_null_count() > 0 {
                 return Err(Error::NotNull { table: self.table.clone(), column: field.name().clone() });
@@ -196,12 +196,15 @@ impl OpenFile {
         let written = self.writer.into_inner().0.finish().await?;
         let columns = schema.columns().zip(arrow.fields()).enumerate().map(|(at, (field, arrow))| FileColumn {
             field: Some(field.id),
+            parts: schema.parts(field.id),
+            constant: None,
             stats: statistics::from_parquet(&footer, at, arrow.data_type(), self.nan.get(at) == Some(&true)),
         });
         let file = DataFile {
             path: self.name.as_str().to_owned(),
             base: None,
             size_bytes: written.size_bytes,
+            unchecked_bytes: 0,
             checksum: Arc::new(BlockChecksums { block_bytes: written.block_bytes, crc32c: written.crc32c }),
             row_groups: footer.row_groups().iter().map(|group| group.num_rows() as u32).collect(),
             columns: columns.collect(),

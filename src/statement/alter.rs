@@ -4,23 +4,32 @@
 //! In goes the statement and the version that it reads, out comes a step. Operations of one statement follow one another: a
 //! column may be dropped and another added under its name.
 
-use super::create;
-use super::parse::{UnsetProperties, fold, plain_name};
+use super::parse::{FilesOf, UnsetProperties, fold, plain_name};
+use super::{adopt, create};
 use crate::error::{Error, Result, nearest_name};
+use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::address;
-use crate::table::schema::{Field, FieldId, TableSchema};
+use crate::scan::isolation::{ISOLATION, Isolation};
+use crate::scan::provider::LakeTable;
+use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use crate::txn::action::{Action, AlterField, ConfigUpdate, DropField};
 use crate::txn::composite::Step;
 use crate::txn::refs::{FieldRef, Ref, Token};
 use datafusion::arrow::datatypes::Schema;
+use datafusion::dataframe::DataFrame;
+use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Expr, Ident, SqlOption, Statement, Value,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Expr as SqlExpr, Ident, SqlOption, Statement, Value,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How a column gets a type that is not wider.
+const REWRITE: &str = "add a column of that type, UPDATE it from the old one, and drop the old one";
 
 /// What is altered.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +38,13 @@ pub enum Alteration<'a> {
     Operations(&'a AlterTable),
     /// Properties go.
     Unset(&'a UnsetProperties),
+    /// Files of others become part of the table.
+    AddFiles {
+        /// Which, and the table.
+        files: &'a FilesOf,
+        /// The lake's folder, whose own files are none of others.
+        lake: &'a str,
+    },
 }
 
 impl Alteration<'_> {
@@ -37,6 +53,7 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => plain_name(&alter.name),
             Alteration::Unset(unset) => Ok(unset.table.clone()),
+            Alteration::AddFiles { files, .. } => Ok(files.table.clone()),
         }
     }
 
@@ -45,6 +62,7 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => alter.if_exists,
             Alteration::Unset(unset) => unset.if_exists,
+            Alteration::AddFiles { files, .. } => files.lenient,
         }
     }
 }
@@ -58,11 +76,12 @@ pub fn check(alteration: Alteration<'_>) -> Result<()> {
             | AlterTableOperation::DropColumn { .. }
             | AlterTableOperation::RenameColumn { .. }
             | AlterTableOperation::SetTblProperties { .. }
-            | AlterTableOperation::AlterColumn { op: AlterColumnOperation::DropNotNull, .. } => continue,
-            AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetNotNull, .. } => Some("a new table can have NOT NULL columns"),
-            AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetDataType { .. }, .. } => {
-                Some("add a column of that type, UPDATE it from the old one, and drop the old one")
-            }
+            | AlterTableOperation::AlterColumn {
+                op:
+                    AlterColumnOperation::DropNotNull | AlterColumnOperation::SetNotNull | AlterColumnOperation::SetDataType { using: None, .. },
+                ..
+            } => continue,
+            AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetDataType { .. }, .. } => Some(REWRITE),
             _ => None,
         };
         return Err(Error::unsupported(format!("ALTER TABLE .. {operation}"), instead));
@@ -70,9 +89,16 @@ pub fn check(alteration: Alteration<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The step that alters the table as it is in `base`.
-pub async fn step(state: &SessionState, table: &str, base: &Version, alteration: Alteration<'_>, statement: &str) -> Result<Step> {
+/// The step that alters a table as it is in `base`.
+pub async fn step(
+    state: &SessionState,
+    log: &Arc<VersionLog>,
+    base: &Arc<Version>,
+    alteration: Alteration<'_>,
+    statement: &str,
+) -> Result<Step> {
     check(alteration)?;
+    let table = log.table();
     let mut altering = Altering::new(table, &base.snapshot.schema);
     let operations = match alteration {
         Alteration::Operations(alter) => alter.operations.as_slice(),
@@ -80,6 +106,7 @@ pub async fn step(state: &SessionState, table: &str, base: &Version, alteration:
             altering.configure(unset.keys.iter().map(|key| (key.clone(), None)).collect());
             &[]
         }
+        Alteration::AddFiles { files, lake } => return adopt::add_files(table, base.as_ref(), &files.pattern, lake, statement).await,
     };
     for operation in operations {
         match operation {
@@ -93,17 +120,40 @@ pub async fn step(state: &SessionState, table: &str, base: &Version, alteration:
             AlterTableOperation::SetTblProperties { table_properties } => {
                 altering.configure(table_properties.iter().map(|option| property(table, option)).collect::<Result<_>>()?);
             }
-            AlterTableOperation::AlterColumn { column_name, .. } => altering.drop_not_null(column_name)?,
+            AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::DropNotNull } => {
+                altering.drop_not_null(column_name)?
+            }
+            AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetNotNull } => altering.set_not_null(column_name)?,
+            AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetDataType { data_type, .. } } => {
+                let definition = ColumnDef { name: column_name.clone(), data_type: data_type.clone(), options: vec![] };
+                altering.widen(column_name, &arrow_field(state, table, &definition).await?)?;
+            }
             other => return Err(Error::unsupported(format!("ALTER TABLE .. {other}"), None)),
         }
     }
+    for field in &altering.to_look_at {
+        look_for_nulls(state, log, base, *field).await?;
+    }
     Ok(Step { operation: "ALTER TABLE".into(), statement: statement.to_owned(), actions: altering.actions, ..Step::default() })
+}
+
+/// Refuses a field that is NULL in a row that the session sees.
+async fn look_for_nulls(state: &SessionState, log: &Arc<VersionLog>, base: &Arc<Version>, field: FieldId) -> Result<()> {
+    let Some(column) = base.snapshot.schema.field(field) else { return Ok(()) };
+    let table = Arc::new(LakeTable::new(log.clone(), None, base.clone()));
+    let is_null = Expr::Column(datafusion::common::Column::from_name(&column.name)).is_null();
+    let nulls = LogicalPlanBuilder::scan(log.table(), provider_as_source(table), None)?.filter(is_null)?.limit(0, Some(1))?.build()?;
+    match DataFrame::new(state.clone(), nulls).count().await? {
+        0 => Ok(()),
+        _ => Err(Error::NotNull { table: log.table().to_owned(), column: column.name.clone() }),
+    }
 }
 
 /// A column as the operations so far have left it.
 struct Column {
     name: String,
     field: FieldRef,
+    field_type: FieldType,
     nullable: bool,
 }
 
@@ -113,12 +163,20 @@ struct Altering<'a> {
     columns: Vec<Column>,
     actions: Vec<Action>,
     next_token: u32,
+    /// Fields of which no row may be NULL.
+    to_look_at: Vec<FieldId>,
 }
 
 impl<'a> Altering<'a> {
     fn new(table: &'a str, schema: &TableSchema) -> Self {
-        let column = |field: &Field| Column { name: field.name.clone(), field: Ref::Committed(field.id), nullable: field.nullable };
-        Altering { table, columns: schema.columns().map(column).collect(), actions: Vec::new(), next_token: 0 }
+        let column = |field: &Field| Column {
+            name: field.name.clone(),
+            field: Ref::Committed(field.id),
+            field_type: field.field_type.clone(),
+            nullable: field.nullable,
+        };
+        let columns = schema.columns().map(column).collect();
+        Altering { table, columns, actions: Vec::new(), next_token: 0, to_look_at: Vec::new() }
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -152,7 +210,8 @@ impl<'a> Altering<'a> {
         let first = self.next_token;
         let token = |id: FieldId| Token(first + (id.0 - 1) as u32);
         self.actions.extend(numbered.fields().iter().map(|field| Action::AddField(create::add_field(field, token))));
-        self.columns.push(Column { name: name.clone(), field: Ref::Local(Token(first)), nullable: true });
+        let field_type = numbered.fields().first().map_or(FieldType::Struct, |field| field.field_type.clone());
+        self.columns.push(Column { name: name.clone(), field: Ref::Local(Token(first)), field_type, nullable: true });
         self.next_token += numbered.fields().len() as u32;
         Ok(())
     }
@@ -199,18 +258,60 @@ impl<'a> Altering<'a> {
         self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(true) }));
         Ok(())
     }
+
+    fn set_not_null(&mut self, name: &Ident) -> Result<()> {
+        let table = self.table;
+        let column = self.column(name)?;
+        if !column.nullable {
+            return Ok(());
+        }
+        let Ref::Committed(id) = column.field else {
+            let what = format!("SET NOT NULL of column '{}' of table '{table}', which the same statement adds,", column.name);
+            return Err(Error::unsupported(what, Some("add it, UPDATE it, then set it NOT NULL")));
+        };
+        column.nullable = false;
+        let field = column.field;
+        self.to_look_at.push(id);
+        self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(false) }));
+        Ok(())
+    }
+
+    fn widen(&mut self, name: &Ident, definition: &Schema) -> Result<()> {
+        let table = self.table;
+        let column = self.column(name)?;
+        let arrow = definition.field(0).data_type();
+        let wider = if arrow.is_nested() { None } else { Some(FieldType::Leaf(arrow.clone())) };
+        let Some(wider) = wider.filter(|wider| column.field_type.widens_to(wider)) else {
+            let from = match &column.field_type {
+                FieldType::Leaf(from) => from.to_string(),
+                nested => format!("{nested:?}"),
+            };
+            let what = format!("ALTER COLUMN '{}' of table '{table}' from type {from} to {arrow}", column.name);
+            return Err(Error::unsupported(what, Some(REWRITE)));
+        };
+        if wider == column.field_type {
+            return Ok(());
+        }
+        column.field_type = wider.clone();
+        let field = column.field;
+        self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: Some(wider), nullable: None }));
+        Ok(())
+    }
 }
 
 /// A property and its value: a text or a number.
 fn property(table: &str, option: &SqlOption) -> Result<(String, Option<String>)> {
     let wrong = || Error::invalid(format!("table '{table}': properties are written as ('name' = 'value', ..), not {option}"));
-    let SqlOption::KeyValue { key, value: Expr::Value(value) } = option else { return Err(wrong()) };
+    let SqlOption::KeyValue { key, value: SqlExpr::Value(value) } = option else { return Err(wrong()) };
     let value = match &value.value {
         Value::SingleQuotedString(text) => text.clone(),
         Value::Number(number, _) => number.clone(),
         Value::Boolean(flag) => flag.to_string(),
         _ => return Err(wrong()),
     };
+    if key.value == ISOLATION {
+        value.parse::<Isolation>()?;
+    }
     Ok((key.value.clone(), Some(value)))
 }
 

@@ -40,7 +40,7 @@ impl LakeSchema {
     async fn open(&self, name: &str) -> Result<Option<LakeTable>> {
         if let Some(log) = self.lake.find(name).await? {
             let planned = match &self.view {
-                Some(view) => view.0.view(&log).await?,
+                Some(view) => view.0.view(&log).await?.0,
                 None => log.newest().await?,
             };
             return Ok(Some(LakeTable::new(log, None, planned)));

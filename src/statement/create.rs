@@ -39,7 +39,7 @@ pub async fn create_table(
     check(&create, &name)?;
     if lake.find(&name).await?.is_some() {
         if create.if_not_exists {
-            return Ok(done(0, None));
+            return Ok(done(0, None, 0));
         }
         return Err(Error::TableExists { table: name });
     }
@@ -74,17 +74,18 @@ pub async fn create_table(
     };
     let inserted = step.counts.inserted;
     let first = first_version(step, &schema, statement);
+    let files_written = first.objects.len();
     match lake.create_table(table, first).await {
-        Ok(version) => Ok(done(inserted, Some(version))),
-        Err(Error::TableExists { .. }) if create.if_not_exists => Ok(done(0, None)),
+        Ok(version) => Ok(done(inserted, Some(version), files_written)),
+        Err(Error::TableExists { .. }) if create.if_not_exists => Ok(done(0, None, 0)),
         Err(error) => Err(error),
     }
 }
 
-fn done(inserted: u64, version: Option<u64>) -> Done {
+pub(super) fn done(inserted: u64, version: Option<u64>, files_written: usize) -> Done {
     let counts = RowCounts { inserted, ..RowCounts::default() };
     let facts = CommitFacts { attempts: u32::from(version.is_some()), ..CommitFacts::default() };
-    Done { operation: "CREATE TABLE".into(), counts, version, facts }
+    Done { operation: "CREATE TABLE".into(), counts, version, facts, files_written, conflicts: vec![] }
 }
 
 /// Refuses what a table cannot have yet.
@@ -102,12 +103,18 @@ fn check(create: &CreateMemoryTable, name: &str) -> Result<()> {
     if !create.column_defaults.is_empty() {
         return refuse("DEFAULT", None);
     }
-    if name.contains('@') {
-        return refuse("'@' in its name", Some("t@v3 means version 3 of t"));
-    }
+    check_name(name)?;
     match create.name.schema() {
         None | Some(super::lake::DEFAULT_NAMESPACE) => Ok(()),
         Some(namespace) => refuse(&format!("the namespace '{namespace}'"), Some("tables live in the namespace public")),
+    }
+}
+
+/// Refuses a name that would be read as something else.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    match name.contains('@') {
+        true => Err(Error::unsupported(format!("CREATE TABLE '{name}' with '@' in its name"), Some("t@v3 means version 3 of t"))),
+        false => Ok(()),
     }
 }
 
@@ -160,7 +167,7 @@ pub fn schema(table: &str, arrow: &Schema) -> Result<TableSchema> {
 }
 
 /// The transaction that makes a table of nothing: fields, then rows that refer to them by token.
-fn first_version(rows: Step, schema: &TableSchema, statement: &str) -> Staged {
+pub(super) fn first_version(rows: Step, schema: &TableSchema, statement: &str) -> Staged {
     let token = |id: FieldId| Token((id.0 - 1) as u32);
     let mut actions: Vec<Action> = schema.fields().iter().map(|field| Action::AddField(add_field(field, token))).collect();
     for mut action in rows.actions {
@@ -174,8 +181,7 @@ fn first_version(rows: Step, schema: &TableSchema, statement: &str) -> Staged {
         actions.push(action);
     }
     let step = Step { actions, statement: statement.to_owned(), ..rows };
-    let field_ids = schema.fields().iter().map(|field| (token(field.id), field.id)).collect();
-    Staged { field_ids, ..staged(0, step, vec![]) }
+    staged(0, step, vec![])
 }
 
 /// The action that adds a field of a schema; `token` names fields by their ids in it.

@@ -117,7 +117,7 @@ impl Lake {
     /// Commits the first version of a table and names it. The error is `TableExists` if the name was taken meanwhile. A table
     /// that is not named for certain is removed.
     pub(super) async fn create_table(&self, table: NewTable, staged: Staged) -> Result<u64> {
-        let committed = attempt::publish_first(&table.log, &staged, table.table_id).await?;
+        let committed = attempt::publish_first(&table.log, Arc::new(staged), table.table_id).await?;
         let Some(version) = committed.version else {
             return Err(Error::internal(format!("table '{}' was made of nothing", table.name)));
         };

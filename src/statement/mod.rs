@@ -7,6 +7,7 @@
 //!   lake      a folder of tables, and the catalog that names them
 //! ```
 
+mod adopt;
 mod alter;
 mod catalog;
 mod create;

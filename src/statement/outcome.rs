@@ -1,5 +1,6 @@
 //! What a statement answers: rows, or what it changed.
 
+use crate::error::ConflictReport;
 use crate::txn::composite::{CommitFacts, RowCounts};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -35,6 +36,10 @@ pub struct Changed {
     pub version: Option<u64>,
     /// What it took to commit it.
     pub facts: CommitFacts,
+    /// How many data files and maps were written for it, those of runs that did not land left out.
+    pub files_written: usize,
+    /// The collisions for which the engine ran the statement again, in their order.
+    pub conflicts: Vec<ConflictReport>,
 }
 
 impl Changed {

@@ -35,6 +35,10 @@ pub enum Command {
     History(String),
     /// ALTER TABLE .. UNSET TBLPROPERTIES.
     UnsetProperties(UnsetProperties),
+    /// ALTER TABLE .. ADD FILES.
+    AddFiles(FilesOf),
+    /// CREATE TABLE .. FROM files.
+    CreateFromFiles(FilesOf),
     /// Anything that DataFusion parses.
     Sql(Box<Statement>),
 }
@@ -54,7 +58,9 @@ impl Command {
             | Command::ExplainOptimize { .. }
             | Command::Vacuum(_)
             | Command::History(_)
-            | Command::UnsetProperties(_) => false,
+            | Command::UnsetProperties(_)
+            | Command::AddFiles(_)
+            | Command::CreateFromFiles(_) => false,
         }
     }
 }
@@ -117,6 +123,17 @@ pub struct UnsetProperties {
     pub keys: Vec<String>,
 }
 
+/// ALTER TABLE [IF EXISTS] t ADD FILES '..', or CREATE TABLE [IF NOT EXISTS] t FROM '..'.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilesOf {
+    /// The table.
+    pub table: String,
+    /// Whether it is no error that there is no such table, or that there is one.
+    pub lenient: bool,
+    /// The pattern of the files' paths.
+    pub pattern: String,
+}
+
 /// Parses one statement.
 pub fn parse(sql: &str) -> Result<Command> {
     let mut parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build()?;
@@ -161,8 +178,12 @@ pub fn parse(sql: &str) -> Result<Command> {
             }
             Command::History(table_name(&mut parser)?)
         }
-        ["ALTER", "TABLE", ..] => match unset_properties(&mut parser)? {
-            Some(unset) => Command::UnsetProperties(unset),
+        ["ALTER", "TABLE", ..] => match own_alteration(&mut parser)? {
+            Some(own) => own,
+            None => return Ok(Command::Sql(Box::new(single(sql)?))),
+        },
+        ["CREATE", "TABLE", ..] => match from_files(&mut parser)? {
+            Some(files) => Command::CreateFromFiles(files),
             None => return Ok(Command::Sql(Box::new(single(sql)?))),
         },
         ["VACUUM", ..] => Command::Vacuum(vacuum(&mut parser)?),
@@ -259,22 +280,56 @@ fn order_key(parser: &mut Parser<'_>) -> Result<OrderKey, ParserError> {
     Ok(OrderKey { column, descending, nulls_first })
 }
 
-/// The names of an UNSET; `None` if it is another ALTER TABLE.
-fn unset_properties(parser: &mut DFParser<'_>) -> Result<Option<UnsetProperties>> {
+/// An ALTER TABLE that DataFusion does not parse; `None` if it is another.
+fn own_alteration(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
     skip(parser, 2);
     let if_exists = words(parser, 2) == ["IF", "EXISTS"];
     if if_exists {
         skip(parser, 2);
     }
     let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
-    if words(parser, 2) != ["UNSET", "TBLPROPERTIES"] {
+    match words(parser, 2).as_slice() {
+        ["UNSET", "TBLPROPERTIES"] => {
+            let table = plain_name(&name)?;
+            skip(parser, 2);
+            let keys = parser.parser.parse_parenthesized_column_list(IsOptional::Mandatory, false);
+            let keys = keys.map_err(datafusion::common::DataFusionError::from)?;
+            let keys = keys.into_iter().map(|key| key.value).collect();
+            Ok(Some(Command::UnsetProperties(UnsetProperties { table, if_exists, keys })))
+        }
+        ["ADD", "FILES"] => {
+            skip(parser, 2);
+            // A column may be called files.
+            let Some(pattern) = text(parser) else { return Ok(None) };
+            Ok(Some(Command::AddFiles(FilesOf { table: plain_name(&name)?, lenient: if_exists, pattern })))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A CREATE TABLE from files; `None` if it is another.
+fn from_files(parser: &mut DFParser<'_>) -> Result<Option<FilesOf>> {
+    skip(parser, 2);
+    let lenient = words(parser, 3) == ["IF", "NOT", "EXISTS"];
+    if lenient {
+        skip(parser, 3);
+    }
+    let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
+    if words(parser, 1) != ["FROM"] {
         return Ok(None);
     }
-    let table = plain_name(&name)?;
-    skip(parser, 2);
-    let keys = parser.parser.parse_parenthesized_column_list(IsOptional::Mandatory, false);
-    let keys = keys.map_err(DataFusionError::from)?;
-    Ok(Some(UnsetProperties { table, if_exists, keys: keys.into_iter().map(|key| key.value).collect() }))
+    skip(parser, 1);
+    match text(parser) {
+        Some(pattern) => Ok(Some(FilesOf { table: plain_name(&name)?, lenient, pattern })),
+        None => Err(Error::invalid("CREATE TABLE t FROM takes files in quotes, as in 'dir/*.parquet'; a query comes after AS")),
+    }
+}
+
+/// A text in quotes, if it is the next.
+fn text(parser: &mut DFParser<'_>) -> Option<String> {
+    let Token::SingleQuotedString(text) = parser.parser.peek_token().token else { return None };
+    parser.parser.next_token();
+    Some(text)
 }
 
 /// The name of a table of the lake.
@@ -300,7 +355,11 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 40] = [
+    const KNOWN: [&str; 44] = [
+        "CREATE",
+        "FROM",
+        "ADD",
+        "FILES",
         "ISOLATION",
         "READ",
         "NOT",
@@ -398,6 +457,14 @@ mod tests {
         let Command::UnsetProperties(unset) = parse("ALTER TABLE IF EXISTS T UNSET TBLPROPERTIES ('a.b', c)").unwrap() else { panic!() };
         assert_eq!(unset, UnsetProperties { table: "t".into(), if_exists: true, keys: vec!["a.b".into(), "c".into()] });
         assert!(matches!(parse("ALTER TABLE t DROP COLUMN unset").unwrap(), Command::Sql(_)));
+        let files = |table: &str, lenient| FilesOf { table: table.into(), lenient, pattern: "a/*.parquet".into() };
+        let Command::AddFiles(found) = parse("ALTER TABLE IF EXISTS public.T add files 'a/*.parquet';").unwrap() else { panic!() };
+        assert_eq!(found, files("t", true));
+        assert!(matches!(parse("ALTER TABLE t ADD files INT").unwrap(), Command::Sql(_)));
+        let Command::CreateFromFiles(found) = parse("CREATE TABLE \"T\" FROM 'a/*.parquet'").unwrap() else { panic!() };
+        assert_eq!(found, files("T", false));
+        assert!(parse("CREATE TABLE t FROM u").unwrap_err().to_string().contains("takes files in quotes"));
+        assert!(parse("CREATE TABLE t FROM 'a' WHERE b").unwrap_err().to_string().contains("nothing may follow"));
     }
 
     #[test]

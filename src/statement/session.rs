@@ -7,8 +7,8 @@ use super::alter::Alteration;
 use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows};
-use super::parse::{self, Command, Optimize, Vacuum, plain_name};
-use super::{alter, create, forms, functions, install, time_travel};
+use super::parse::{self, Command, FilesOf, Optimize, Vacuum, plain_name};
+use super::{adopt, alter, create, forms, functions, install, time_travel};
 use crate::commit;
 use crate::error::{Error, Result};
 use crate::maintain::Retention;
@@ -18,7 +18,8 @@ use crate::plan::options::options;
 use crate::plan::returning::target_of;
 use crate::plan::subqueries::{self, Left};
 use crate::scan::pin::{ReadView, SessionView};
-use crate::stage::commit_exec::{returns_rows, staged};
+use crate::stage::commit_exec::{pause_before_run, returns_rows, staged};
+use crate::stage::gather::Gatherer;
 use crate::stage::scope::{Done, SessionScope, StagedStatement};
 use crate::store::env;
 use crate::txn::composite::{CommitFacts, RowCounts};
@@ -158,6 +159,11 @@ impl Session {
                 Ok(Outcome::Rows(Rows { schema: rows.schema(), batches: vec![rows] }))
             }
             Command::UnsetProperties(unset) => self.alter(&self.ctx.state(), Alteration::Unset(unset), sql).await,
+            Command::AddFiles(files) => {
+                let alteration = Alteration::AddFiles { files, lake: self.lake.location() };
+                self.alter(&self.ctx.state(), alteration, sql).await
+            }
+            Command::CreateFromFiles(files) => self.create_from_files(files, sql).await,
             Command::Sql(statement) => self.sql(statement.as_ref().clone(), sql).await,
         }
     }
@@ -198,13 +204,8 @@ impl Session {
         match forms::plan(&state, statement).await? {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
                 self.no_transaction("CREATE TABLE")?;
-                let name = create.name.table();
-                // A view or an external table of this session may have the name.
-                if self.lake.find(name).await?.is_none() && self.ctx.table_exist(TableReference::bare(name))? {
-                    return match create.if_not_exists {
-                        true => Ok(Outcome::Done("CREATE TABLE".into())),
-                        false => Err(Error::TableExists { table: name.to_owned() }),
-                    };
+                if self.is_anothers(create.name.table()).await? {
+                    return name_is_taken(create.name.table(), create.if_not_exists);
                 }
                 let done = create::create_table(&self.lake, &state, create, &not_null, sql).await?;
                 Ok(changed(done))
@@ -265,7 +266,7 @@ impl Session {
 
     async fn optimize(&self, optimize: &Optimize, sql: &str) -> Result<Arc<dyn ExecutionPlan>> {
         let log = self.lake.table(&optimize.table).await?;
-        let base = self.scope.view(&log).await?;
+        let (base, _lease) = self.scope.view(&log).await?;
         optimize::plan(&self.ctx.state(), &log, base, &optimize.wanted, sql.to_owned()).await
     }
 
@@ -298,26 +299,47 @@ impl Session {
             None if alteration.if_exists() => return Ok(Outcome::Done("ALTER TABLE".into())),
             None => return Err(self.lake.unknown_table(&table)),
         };
-        let done = |version, facts| changed(Done { operation: "ALTER TABLE".into(), counts: RowCounts::default(), version, facts });
+        let done = |counts, version, facts, conflicts| {
+            changed(Done { operation: "ALTER TABLE".into(), counts, version, facts, files_written: 0, conflicts })
+        };
+        let mut conflicts = vec![];
         let max_attempts = options(state.config_options()).max_statement_attempts.max(1);
         let mut reran = 0;
         loop {
-            let base = self.scope.view(&log).await?;
-            let step = alter::step(state, &table, &base, alteration, sql).await?;
+            let (base, _lease) = self.scope.view(&log).await?;
+            let step = alter::step(state, &log, &base, alteration, sql).await?;
+            let counts = step.counts;
             if self.in_transaction() {
-                self.scope.append(&log, &base, step, vec![]).await?;
-                return Ok(done(None, CommitFacts::default()));
+                self.scope.append(&log, &base, step, vec![], &Default::default()).await?;
+                return Ok(done(counts, None, CommitFacts::default(), vec![]));
             }
             if step.actions.is_empty() {
-                return Ok(done(None, CommitFacts { reran, ..CommitFacts::default() }));
+                return Ok(done(counts, None, CommitFacts { reran, ..CommitFacts::default() }, conflicts));
             }
-            match commit::publish(&log, &staged(base.snapshot.version, step, vec![]), reran).await {
+            match commit::publish(&log, staged(base.snapshot.version, step, vec![]), reran).await {
                 // Another was first: the column may be there by now, or the statement has to say so.
-                Err(Error::Conflict(_)) if reran + 1 < max_attempts => reran += 1,
+                Err(Error::Conflict(report)) if reran + 1 < max_attempts => {
+                    reran += 1;
+                    conflicts.push(*report);
+                    pause_before_run(reran).await;
+                }
                 Err(error) => return Err(error),
-                Ok(committed) => return Ok(done(committed.version, committed.facts)),
+                Ok(committed) => return Ok(done(counts, committed.version, committed.facts, conflicts)),
             }
         }
+    }
+
+    async fn create_from_files(&self, files: &FilesOf, sql: &str) -> Result<Outcome> {
+        self.no_transaction("CREATE TABLE")?;
+        if self.is_anothers(&files.table).await? {
+            return name_is_taken(&files.table, files.lenient);
+        }
+        Ok(changed(adopt::create_table(&self.lake, files, sql).await?))
+    }
+
+    /// Whether a name is that of a view or an external table of this session, and of no table of the lake.
+    async fn is_anothers(&self, name: &str) -> Result<bool> {
+        Ok(self.lake.find(name).await?.is_none() && self.ctx.table_exist(TableReference::bare(name))?)
     }
 
     /// Drops all of the tables, or none if one does not exist.
@@ -355,8 +377,9 @@ impl Session {
         {
             statement.staged.discard(statement.log.store()).await;
         }
-        let Some(statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
-        land(&self.lake, &statement, "COMMIT").await
+        let Some(mut statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
+        statement.staged.gathering = Some(Arc::new(Gatherer::new(self.ctx.task_ctx())));
+        land(&self.lake, statement, "COMMIT").await
     }
 
     async fn rollback(&self) -> Result<Outcome> {
@@ -379,6 +402,14 @@ impl Session {
         let Some(name) = message.split("table '").nth(1).and_then(|rest| rest.split_once("' not found")) else { return error };
         let table = name.0.rsplit('.').next().unwrap_or(name.0);
         self.lake.unknown_table(table)
+    }
+}
+
+/// What CREATE TABLE comes to where the name is that of something else than a table of the lake.
+fn name_is_taken(name: &str, if_not_exists: bool) -> Result<Outcome> {
+    match if_not_exists {
+        true => Ok(Outcome::Done("CREATE TABLE".into())),
+        false => Err(Error::TableExists { table: name.to_owned() }),
     }
 }
 
@@ -434,7 +465,7 @@ impl StagedChange {
 
     /// Commits it, rebased over everything that landed since it read.
     pub async fn commit(self) -> Result<Changed> {
-        match land(&self.lake, &self.statement, &self.changed.operation).await? {
+        match land(&self.lake, self.statement, &self.changed.operation).await? {
             Outcome::Changed(changed) => Ok(changed),
             Outcome::Rows(_) | Outcome::Done(_) => Ok(self.changed),
         }
@@ -447,7 +478,7 @@ impl StagedChange {
 }
 
 /// Commits what was staged, if the table is still there: nobody could read it in one that was dropped.
-async fn land(lake: &Lake, statement: &StagedStatement, operation: &str) -> Result<Outcome> {
+async fn land(lake: &Lake, statement: StagedStatement, operation: &str) -> Result<Outcome> {
     let log: &Arc<VersionLog> = &statement.log;
     let lost = match lake.find(log.table()).await {
         Ok(Some(named)) if named.store().label() == log.store().label() => None,
@@ -458,7 +489,7 @@ async fn land(lake: &Lake, statement: &StagedStatement, operation: &str) -> Resu
         statement.staged.discard(log.store()).await;
         return Err(error);
     }
-    let committed = commit::publish(log, &statement.staged, 0).await?;
+    let committed = commit::publish(log, statement.staged, 0).await?;
     let mut counts = RowCounts::default();
     for step in &committed.counts {
         counts.inserted += step.inserted;
@@ -466,11 +497,13 @@ async fn land(lake: &Lake, statement: &StagedStatement, operation: &str) -> Resu
         counts.deleted += step.deleted;
         counts.moved += step.moved;
     }
-    Ok(changed(Done { operation: operation.to_owned(), counts, version: committed.version, facts: committed.facts }))
+    let (operation, version, facts) = (operation.to_owned(), committed.version, committed.facts);
+    Ok(changed(Done { operation, counts, version, facts, files_written: committed.files_written, conflicts: vec![] }))
 }
 
 fn changed(done: Done) -> Outcome {
-    Outcome::Changed(Changed { operation: done.operation, counts: done.counts, version: done.version, facts: done.facts })
+    let Done { operation, counts, version, facts, files_written, conflicts } = done;
+    Outcome::Changed(Changed { operation, counts, version, facts, files_written, conflicts })
 }
 
 /// What is said of DDL that DataFusion has done; what it would take for granted without doing it is refused.

@@ -21,6 +21,7 @@
 //! Always holds: an object that was reported as written is whole and (on a local folder) survives a power cut; a name is
 //! created at most once; bytes that do not match their checksum are never returned.
 
+pub mod base;
 pub mod checksum;
 pub mod env;
 pub mod faults;
@@ -39,5 +40,5 @@ pub use faults::FaultStore;
 pub use local::DurableLocal;
 pub use path::{ObjectName, new_table_folder};
 pub use store::{CreateAnswer, ObjectEntry, Store};
-pub use verified::{FileCheck, VerifiedStore};
+pub use verified::{Elsewhere, FileCheck, VerifiedStore};
 pub use writer::ObjectWriter;

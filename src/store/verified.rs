@@ -9,7 +9,8 @@
 //!
 //! Goes in: an object store, and what the manifest says of the files that may be read. Comes out: an [`ObjectStore`] that
 //! only reads. Always holds: no byte is handed out whose block does not match; a file whose length is not the recorded one
-//! is refused; a file that was not given is refused.
+//! is refused; a file that was not given is refused; of a file that has checksums of its footer only, nothing is handed out
+//! before the footer was found to match.
 
 use crate::error::Error;
 use async_trait::async_trait;
@@ -33,11 +34,16 @@ const MAX_UNSEEN_BYTES: u64 = 32 * 1024 * 1024;
 /// What is known of a file before it is read, and what to call it when it is not so.
 #[derive(Debug, Clone)]
 pub struct FileCheck {
+    /// Where it is, if not at its own name in the store that is read through.
+    pub elsewhere: Option<Elsewhere>,
     /// Its length in bytes.
     pub size_bytes: u64,
+    /// How many bytes at its beginning have no checksums. If there are any, those after them (a footer that says where everything
+    /// is) are held against theirs before anything else is handed out, whether they are asked for or not.
+    pub unchecked_bytes: u64,
     /// The size of a block in bytes.
     pub block_bytes: u32,
-    /// CRC-32C of each block, the last block being the rest of the file.
+    /// CRC-32C of each block of the other bytes, the last block being the rest of the file.
     pub crc32c: Arc<[u32]>,
     /// The table, for errors.
     pub table: String,
@@ -45,13 +51,28 @@ pub struct FileCheck {
     pub object: String,
 }
 
+/// A place in another store.
+#[derive(Debug, Clone)]
+pub struct Elsewhere {
+    /// The store.
+    pub objects: Arc<dyn ObjectStore>,
+    /// Where the file is in it.
+    pub location: Path,
+}
+
 impl FileCheck {
     /// The blocks that hold `range`, which lies in the file and is not empty.
     fn blocks_around(&self, range: &Range<u64>) -> Range<u64> {
-        let block_bytes = u64::from(self.block_bytes).max(1);
-        let start = range.start / block_bytes * block_bytes;
-        let end = range.end.div_ceil(block_bytes).saturating_mul(block_bytes);
+        let (block_bytes, first) = (u64::from(self.block_bytes).max(1), self.unchecked_bytes);
+        let start = range.start.checked_sub(first).map_or(range.start, |start| first + start / block_bytes * block_bytes);
+        let blocks = range.end.saturating_sub(first).div_ceil(block_bytes);
+        let end = if blocks == 0 { range.end } else { blocks.saturating_mul(block_bytes).saturating_add(first) };
         start..end.min(self.size_bytes)
+    }
+
+    /// The bytes that have checksums.
+    fn checked(&self) -> Range<u64> {
+        self.unchecked_bytes..self.size_bytes
     }
 
     /// The fewest spans of whole blocks that hold all of `ranges`, in file order, none touching another.
@@ -73,8 +94,11 @@ impl FileCheck {
         if bytes.len() as u64 != span.end - span.start {
             return Err(self.damaged(format!("only {} of its bytes {}..{} arrived", bytes.len(), span.start, span.end)));
         }
+        let unchecked = usize::try_from(self.unchecked_bytes.saturating_sub(span.start)).unwrap_or(usize::MAX);
+        let Some(bytes) = bytes.get(unchecked..) else { return Ok(()) };
+        let start = span.start.max(self.unchecked_bytes);
         let block_bytes = u64::from(self.block_bytes).max(1);
-        let first = usize::try_from(span.start / block_bytes).unwrap_or(usize::MAX);
+        let first = usize::try_from((start - self.unchecked_bytes) / block_bytes).unwrap_or(usize::MAX);
         let blocks = bytes.chunks(block_bytes as usize);
         let expected = self.crc32c.get(first..).unwrap_or_default();
         if expected.len() < blocks.len() {
@@ -82,7 +106,7 @@ impl FileCheck {
         }
         for (index, (block, expected)) in blocks.zip(expected).enumerate() {
             if super::crc32c(block) != *expected {
-                let at = span.start + index as u64 * block_bytes;
+                let at = start + index as u64 * block_bytes;
                 return Err(self.damaged(format!("the checksum of its bytes {at}..{} does not match", at + block.len() as u64)));
             }
         }
@@ -92,10 +116,11 @@ impl FileCheck {
     /// Whether the record itself adds up: one checksum for each block.
     fn verify_record(&self) -> Result<()> {
         let (count, block_bytes) = (self.crc32c.len(), u64::from(self.block_bytes));
-        if block_bytes > 0 && self.size_bytes.div_ceil(block_bytes) == count as u64 {
+        let checked_bytes = self.size_bytes.saturating_sub(self.unchecked_bytes);
+        if block_bytes > 0 && checked_bytes.div_ceil(block_bytes) == count as u64 && (checked_bytes > 0 || self.size_bytes == 0) {
             return Ok(());
         }
-        Err(self.damaged(format!("{count} checksums are recorded for {} bytes in blocks of {block_bytes}", self.size_bytes)))
+        Err(self.damaged(format!("{count} checksums are recorded for {checked_bytes} bytes in blocks of {block_bytes}")))
     }
 
     fn verify_size(&self, found_bytes: u64) -> Result<()> {
@@ -122,13 +147,44 @@ struct File {
     check: FileCheck,
     /// Whether its length has been compared; once a file is enough, since its blocks are compared at every read.
     size_seen: AtomicBool,
+    /// Whether the bytes that have checksums are known to be right, where others have none.
+    checked_seen: AtomicBool,
 }
 
 impl VerifiedStore {
     /// Reads of `files` in `inner`.
     pub fn new(inner: Arc<dyn ObjectStore>, files: HashMap<Path, FileCheck>) -> Self {
-        let files = files.into_iter().map(|(path, check)| (path, File { check, size_seen: AtomicBool::new(false) })).collect();
+        let file = |check: FileCheck| {
+            let checked_seen = AtomicBool::new(check.unchecked_bytes == 0);
+            File { check, size_seen: AtomicBool::new(false), checked_seen }
+        };
+        let files = files.into_iter().map(|(path, check)| (path, file(check))).collect();
         VerifiedStore { inner, files }
+    }
+
+    /// The store of a file, and where it is in it.
+    fn place<'a>(&'a self, location: &'a Path, file: &'a File) -> (&'a Arc<dyn ObjectStore>, &'a Path) {
+        match &file.check.elsewhere {
+            Some(Elsewhere { objects, location }) => (objects, location),
+            None => (&self.inner, location),
+        }
+    }
+
+    /// Holds what has checksums of a file against them, unless that was done, where the rest of it has none.
+    async fn check_first(&self, location: &Path, file: &File) -> Result<()> {
+        if file.checked_seen.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.look_up(location, file).await?;
+        let (objects, place) = self.place(location, file);
+        let checked = file.check.checked();
+        let bytes = match objects.get_range(place, checked.clone()).await {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(self.why(error, location, file).await),
+        };
+        file.check.verify_blocks(&checked, &bytes)?;
+        file.checked_seen.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn file(&self, location: &Path) -> Result<&File> {
@@ -140,7 +196,8 @@ impl VerifiedStore {
 
     /// Compares the real length of a file with the recorded one.
     async fn look_up(&self, location: &Path, file: &File) -> Result<ObjectMeta> {
-        let meta = self.inner.head(location).await.map_err(|error| match error {
+        let (objects, place) = self.place(location, file);
+        let meta = objects.head(place).await.map_err(|error| match error {
             StoreError::NotFound { .. } => file.check.damaged("it does not exist".to_owned()),
             other => unreadable(location, other),
         })?;
@@ -184,7 +241,9 @@ impl ObjectStore for VerifiedStore {
         }
         let blocks = file.check.blocks_around(&range);
         let expanded = GetOptions { range: Some(GetRange::Bounded(blocks.clone())), ..options };
-        let found = match self.inner.get_opts(location, expanded).await {
+        self.check_first(location, file).await?;
+        let (objects, place) = self.place(location, file);
+        let found = match objects.get_opts(place, expanded).await {
             Ok(found) => found,
             // The caller's own conditions; nothing is wrong with the file.
             Err(error @ (StoreError::Precondition { .. } | StoreError::NotModified { .. })) => return Err(error),
@@ -209,7 +268,9 @@ impl ObjectStore for VerifiedStore {
         if spans.is_empty() {
             return Ok(vec![Bytes::new(); ranges.len()]);
         }
-        let reading = self.inner.get_ranges(location, &spans);
+        self.check_first(location, file).await?;
+        let (objects, place) = self.place(location, file);
+        let reading = objects.get_ranges(place, &spans);
         let read = if file.size_seen.load(Ordering::Relaxed) {
             reading.await
         } else if spans.iter().map(|span| span.end - span.start).sum::<u64>() > MAX_UNSEEN_BYTES {

@@ -6,7 +6,7 @@
 use super::deletion_vector::DeletionFile;
 use super::row_address::FragmentId;
 use super::schema::FieldId;
-use super::stats::ColumnStats;
+use super::stats::{ColumnStats, StatValue};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl Fragment {
 }
 
 /// A Parquet file that holds some columns of a fragment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct DataFile {
     /// Its name within the table folder (or within `base`), for example `data/0190….parquet`.
     pub path: String,
@@ -99,24 +99,32 @@ pub struct DataFile {
     pub base: Option<BaseId>,
     /// Its length in bytes.
     pub size_bytes: u64,
-    /// Checksums of its blocks, which every read is held against.
+    /// How many bytes at its beginning have no checksums; those after them have. A file that amend did not write was never read
+    /// as a whole, so only its footer has.
+    pub unchecked_bytes: u64,
+    /// Checksums of the blocks of the other bytes, which every read is held against.
     pub checksum: Arc<BlockChecksums>,
     /// The rows of each of its row groups, in order.
     pub row_groups: Vec<u32>,
-    /// Its columns, in file order.
+    /// Its columns, in file order; then those that are not in the file, but have one value in all of its rows.
     pub columns: Vec<FileColumn>,
 }
 
 /// One column of a data file.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct FileColumn {
     /// The field it holds; `None` when the slot is dead (another file holds the field now, or it was dropped).
     pub field: Option<FieldId>,
+    /// The fields that its parts hold, depth first, if it is nested. One that is no field of the table is not read.
+    pub parts: Vec<FieldId>,
+    /// The value of all its rows, if it is not in the file.
+    pub constant: Option<StatValue>,
     /// What is known of its values.
     pub stats: ColumnStats,
 }
 
-/// CRC-32C of each block of a file: block `i` is the bytes `i * block_bytes .. (i + 1) * block_bytes`.
+/// CRC-32C of each block of a file: block `i` is the bytes `i * block_bytes .. (i + 1) * block_bytes`, counted from the first
+/// byte that has a checksum.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlockChecksums {
     /// The size of a block in bytes; a power of two.

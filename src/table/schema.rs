@@ -6,7 +6,7 @@
 //! Always holds: ids are unique and never used again; siblings have different names; a parent precedes its children.
 
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, IntervalUnit, Schema as ArrowSchema, SchemaRef};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -47,6 +47,7 @@ impl FieldType {
     /// Whether every value of this type is a value of `to` under the same bytes or a cast that cannot fail, and bounds of
     /// values stay bounds.
     pub fn widens_to(&self, to: &FieldType) -> bool {
+        use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
         use DataType::{Decimal128, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
         let (FieldType::Leaf(from), FieldType::Leaf(to)) = (self, to) else { return self == to };
         match (from, to) {
@@ -54,6 +55,8 @@ impl FieldType {
             (Int8, Int16 | Int32 | Int64) | (Int16, Int32 | Int64) | (Int32, Int64) => true,
             (UInt8, UInt16 | UInt32 | UInt64) | (UInt16, UInt32 | UInt64) | (UInt32, UInt64) => true,
             (Float16, Float32 | Float64) | (Float32, Float64) => true,
+            (Utf8, LargeUtf8 | Utf8View) | (LargeUtf8, Utf8View) | (Utf8View, LargeUtf8) => true,
+            (Binary, LargeBinary | BinaryView) | (LargeBinary, BinaryView) | (BinaryView, LargeBinary) => true,
             (Decimal128(precision, scale), Decimal128(wider, same)) => wider > precision && scale == same,
             _ => false,
         }
@@ -141,6 +144,18 @@ impl TableSchema {
         self.fields.iter().filter(|field| field.parent.is_none())
     }
 
+    /// The schema of these columns alone, named by their positions; ids and order stay.
+    pub fn only(&self, positions: &[usize]) -> TableSchema {
+        let columns = self.columns().enumerate().filter(|(position, _)| positions.contains(position));
+        let mut kept: BTreeSet<FieldId> = columns.map(|(_, column)| column.id).collect();
+        // Parents precede their parts.
+        let mut keep = |field: &&Field| match field.parent {
+            None => kept.contains(&field.id),
+            Some(parent) => kept.contains(&parent) && kept.insert(field.id),
+        };
+        TableSchema { fields: self.fields.iter().filter(|field| keep(field)).cloned().collect() }
+    }
+
     /// The field of that id.
     pub fn field(&self, id: FieldId) -> Option<&Field> {
         self.fields.iter().find(|field| field.id == id)
@@ -162,6 +177,11 @@ impl TableSchema {
     /// The parts of a field, or the columns for `None`, in order.
     pub fn children(&self, parent: Option<FieldId>) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(move |field| field.parent == parent)
+    }
+
+    /// The ids of the parts of a field and of their parts, depth first.
+    pub fn parts(&self, id: FieldId) -> Vec<FieldId> {
+        self.children(Some(id)).flat_map(|part| std::iter::once(part.id).chain(self.parts(part.id))).collect()
     }
 
     /// The Arrow schema, every field with its id in its metadata.
@@ -257,6 +277,9 @@ mod tests {
         assert_eq!(arrow.field(2).metadata()[PARQUET_FIELD_ID], "4");
         assert_eq!(TableSchema::from_arrow(&arrow, FieldId(1)).unwrap(), schema);
         assert!(arrow.field(1).data_type().equals_datatype(nested().field(1).data_type()));
+        let ids = |schema: TableSchema| schema.fields().iter().map(|field| field.id.0).collect::<Vec<_>>();
+        assert_eq!(ids(schema.only(&[1])), [2, 3]);
+        assert_eq!(ids(schema.only(&[0, 2])), [1, 4, 5, 6, 7]);
     }
 
     #[test]

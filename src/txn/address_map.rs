@@ -13,7 +13,7 @@
 //! - *in order*: an order-preserving rewrite needs no position per row, only the absent rows of each source and the sizes
 //!   of the targets. Rows are mapped by walking both bitmaps, never by a lookup per row.
 //! - *permuted*: a rewrite that sorts also says, for each survivor of each source, which of all rows of all targets it
-//!   became ([`packed`]).
+//!   became (`packed`).
 //!
 //! Always holds: the survivors of all sources are as many as the rows of all targets; no two rows that are mapped have one
 //! address.
@@ -64,6 +64,15 @@ pub struct MovedRows {
     pub targets: Vec<(usize, RoaringBitmap)>,
     /// Those that were deleted before the rewrite read the source.
     pub absent: RoaringBitmap,
+}
+
+/// Which rows arrived at one target.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Arrivals {
+    /// Rows of sources, by the source's number; in ascending order.
+    pub rows: Vec<(usize, RoaringBitmap)>,
+    /// For each row of the target, which it is of `rows` one after another; `None` if they follow one another like that.
+    pub order: Option<Vec<u32>>,
 }
 
 impl AddressMap {
@@ -170,6 +179,51 @@ impl AddressMap {
         Ok(out)
     }
 
+    /// Which rows arrived at target number `target`.
+    pub fn arrivals(&self, target: usize) -> Result<Arrivals, MapError> {
+        let rows = *self.targets.get(target).ok_or_else(|| MapError(format!("the map has no target {target}")))?;
+        let before: u64 = self.targets.iter().take(target).map(|rows| u64::from(*rows)).sum();
+        let (first, end) = (before, before + u64::from(rows));
+        let mut arrivals = Arrivals::default();
+        let mut start = 0u64;
+        for (at, source) in self.sources.iter().enumerate().filter(|_| self.keeps_order()) {
+            let survivors = source.survivors();
+            let (from, to) = (first.max(start), end.min(start + survivors));
+            if from < to {
+                let mut live = source.live();
+                // The rows of these ranks.
+                live.remove_smallest(from - start);
+                live.remove_biggest(start + survivors - to);
+                arrivals.rows.push((at, live));
+            }
+            start += survivors;
+        }
+        if let Some(permuted) = &self.permuted {
+            const NONE: u32 = u32::MAX;
+            let mut order = vec![NONE; rows as usize];
+            let mut arrived = 0u32;
+            for (at, (source, positions)) in self.sources.iter().zip(permuted).enumerate() {
+                let mut here = RoaringBitmap::new();
+                for (row, position) in source.live().iter().zip(positions.iter()).filter(|(_, position)| (first..end).contains(position)) {
+                    here.insert(row);
+                    match order.get_mut((position - first) as usize) {
+                        Some(place) if *place == NONE => *place = arrived,
+                        _ => return Err(MapError(format!("two rows went to position {position}"))),
+                    }
+                    arrived += 1;
+                }
+                if !here.is_empty() {
+                    arrivals.rows.push((at, here));
+                }
+            }
+            if arrived != rows {
+                return Err(MapError(format!("{arrived} rows went to target {target}, which has {rows}")));
+            }
+            arrivals.order = Some(order);
+        }
+        Ok(arrivals)
+    }
+
     /// Where a row of target number `target` came from: a source and an offset in it. For reports; it walks the sources.
     pub fn origin(&self, target: usize, offset: u32) -> Option<(usize, u32)> {
         if offset >= *self.targets.get(target)? {
@@ -195,6 +249,13 @@ impl AddressMap {
 }
 
 impl MapSource {
+    /// The rows that were not deleted.
+    fn live(&self) -> RoaringBitmap {
+        let mut live = RoaringBitmap::new();
+        live.insert_range(0..self.physical_rows);
+        live - &self.absent
+    }
+
     fn survivors(&self) -> u64 {
         u64::from(self.physical_rows).saturating_sub(self.absent.len())
     }

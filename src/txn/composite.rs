@@ -73,6 +73,24 @@ impl Transaction {
         self.steps.iter().all(|step| step.actions.is_empty())
     }
 
+    /// Whether the table says something else after it; a rewrite moves rows and changes nothing of what they say.
+    pub fn changes_data(&self) -> bool {
+        self.actions().any(|action| match action {
+            Action::AddFragment(add) => add.data_change,
+            Action::AddDataFile(add) => add.data_change,
+            Action::RemoveFragment(remove) => remove.data_change,
+            Action::TombstoneFieldData(tombstone) => tombstone.data_change,
+            Action::SetDeletionFile(set) => !set.added.is_empty(),
+            Action::ChangeOfAddress(_) | Action::ReserveFragmentIds(_) | Action::AssertUniqueKeys(_) => false,
+            Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::ConfigUpdate(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_) => true,
+        })
+    }
+
     /// The first fragment token that is free.
     pub fn next_fragment_token(&self) -> Token {
         self.next_token(|binds| match binds {
@@ -168,3 +186,6 @@ pub struct CommitFacts {
     /// How many times the engine ran the statement again.
     pub reran: u32,
 }
+
+#[cfg(test)]
+mod tests;

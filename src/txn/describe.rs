@@ -118,3 +118,6 @@ fn type_of(field_type: &FieldType) -> String {
 fn list(items: impl Iterator<Item = impl ToString>) -> String {
     items.map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests;

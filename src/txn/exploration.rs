@@ -414,8 +414,8 @@ fn a_defence_that_is_taken_away_is_missed() {
     for fault in [Fault::IgnoreReplaced, Fault::LastVectorWins, Fault::DropForeignDeletions, Fault::SkipMap] {
         choose(Some(fault));
         let first = Arc::new(Testbed::of(&[&[0, 1], &[2, 3]]));
-        let explored =
-            std::panic::catch_unwind(|| Writers { first }.checker().spawn_bfs().join().discovery(right).map(|path| path.into_actions()));
+        let explore = || Writers { first }.checker().spawn_bfs().join().discovery(right).map(|path| path.into_actions());
+        let explored = std::panic::catch_unwind(std::panic::AssertUnwindSafe(explore));
         choose(None);
         assert!(!matches!(explored, Ok(None)), "nobody missed {fault:?}");
         println!("{fault:?}: {explored:?}");

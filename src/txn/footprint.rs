@@ -14,10 +14,13 @@
 //! What only needed a coordinate is serialised first, so it never stands in the way of what lands later: an append after a
 //! dropped column collides, dropping a column after an append does not.
 //!
-//! Always holds: only ids of committed versions have coordinates; what a transaction mints nobody else can name.
+//! Always holds: only ids of committed versions have coordinates, and reserved ones that a transaction takes; what it mints, and
+//! what it puts under a reserved id, nobody else can name.
 
 use super::action::Action;
 use super::composite::Transaction;
+use super::refs::{FieldRef, FragmentRef, Ref};
+use crate::table::fragment::BaseId;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +46,8 @@ pub enum Coordinate {
     BaseName(String),
     /// The location of a base.
     BaseLocation(String),
+    /// That a file in a base is part of the table.
+    FileInBase(BaseId, String),
 }
 
 /// The sides of a field that are altered one by one.
@@ -70,6 +75,7 @@ impl fmt::Display for Coordinate {
             Coordinate::ConfigEntry(key) => write!(f, "the setting '{key}'"),
             Coordinate::BaseName(name) => write!(f, "the base name '{name}'"),
             Coordinate::BaseLocation(location) => write!(f, "the base at '{location}'"),
+            Coordinate::FileInBase(_, path) => write!(f, "the file '{path}'"),
         }
     }
 }
@@ -151,6 +157,26 @@ pub struct Footprint {
     /// Whether it inserts rows.
     inserts: bool,
     keys: Vec<KeyAssertion>,
+    /// Fields that cannot be NULL from now on.
+    not_null: BTreeSet<FieldId>,
+    /// Whether a field of its own is among those, which nobody else's rows have.
+    own_not_null: bool,
+    nulls: Nulls,
+}
+
+/// Where a transaction may bring NULLs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Nulls {
+    /// The fields that have a value in every row it inserts, by the fragment that is new.
+    filled: BTreeMap<FragmentRef, BTreeSet<FieldId>>,
+    /// Fields to which it gives values in fragments that are there, some of which may be NULL.
+    given: BTreeSet<FieldId>,
+}
+
+impl Nulls {
+    fn may_bring(&self, field: FieldId) -> bool {
+        self.given.contains(&field) || self.filled.values().any(|filled| !filled.contains(&field))
+    }
 }
 
 impl Footprint {
@@ -170,14 +196,40 @@ impl Footprint {
         self.everything = true;
     }
 
-    /// Says that it inserts rows.
-    pub fn inserts_rows(&mut self) {
+    /// Says that it inserts rows, as a new fragment.
+    pub fn inserts_rows_of(&mut self, fragment: FragmentRef) {
         self.inserts = true;
+        self.nulls.filled.insert(fragment, BTreeSet::new());
     }
 
     /// Asserts that nobody else inserts these keys.
     pub fn assert_keys(&mut self, keys: KeyAssertion) {
         self.keys.push(keys);
+    }
+
+    /// Makes a field one that cannot be NULL.
+    pub fn forbid_null(&mut self, field: FieldRef) {
+        match field {
+            Ref::Committed(field) => {
+                self.not_null.insert(field);
+            }
+            Ref::Local(_) => self.own_not_null = true,
+        }
+    }
+
+    /// Says that a file of a fragment holds a field, and whether some of its values may be NULL.
+    pub fn gives_values(&mut self, fragment: FragmentRef, field: FieldId, may_be_null: bool) {
+        match (self.nulls.filled.get_mut(&fragment), fragment) {
+            (Some(filled), _) => {
+                if !may_be_null {
+                    filled.insert(field);
+                }
+            }
+            (None, Ref::Committed(_)) if may_be_null => {
+                self.nulls.given.insert(field);
+            }
+            (None, _) => {}
+        }
     }
 
     /// Everything that a transaction claims.
@@ -236,6 +288,17 @@ impl Footprint {
             .or_else(|| self.regions.intersection(&landed.regions).next().map(Region::to_string))
             .or_else(|| self.keys.iter().find_map(|keys| landed.breaks(keys)))
             .or_else(|| landed.keys.iter().find_map(|keys| self.breaks(keys)))
+            .or_else(|| self.brings_nulls(landed))
+            .or_else(|| landed.brings_nulls(self))
+    }
+
+    /// The first field into which this transaction may bring NULLs, and which cannot be NULL by another one.
+    fn brings_nulls(&self, other: &Footprint) -> Option<String> {
+        if other.own_not_null && self.inserts {
+            return Some("rows without a value of a new column that cannot be NULL".to_owned());
+        }
+        let field = other.not_null.iter().find(|field| self.nulls.may_bring(**field))?;
+        Some(Coordinate::FieldFacet(*field, Facet::Nullability).to_string())
     }
 
     /// The first coordinate within a region that is claimed at least so strongly.
@@ -263,6 +326,7 @@ impl Footprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::txn::refs::Token;
 
     fn footprint(claims: &[(Coordinate, Mode)]) -> Footprint {
         let mut footprint = Footprint::default();
@@ -357,5 +421,49 @@ mod tests {
             assert_eq!(theirs.collision(&ours).as_deref(), expected);
         }
         assert_eq!(insert.collision(&insert), None);
+    }
+
+    #[test]
+    fn nulls_and_not_null_do_not_meet() {
+        let field = FieldId(3);
+        let not_null = |fields: &[i32]| {
+            let mut footprint = Footprint::default();
+            fields.iter().for_each(|id| footprint.forbid_null(Ref::Committed(FieldId(*id))));
+            footprint
+        };
+        // Two fragments; what is said of each is whether field 3 may be NULL in it, or that no file of it holds the field.
+        let insert = |files: [Option<bool>; 2]| {
+            let mut footprint = Footprint { inserts: true, ..Footprint::default() };
+            for (token, may_be_null) in (0..).map(Token).zip(files) {
+                footprint.inserts_rows_of(Ref::Local(token));
+                may_be_null.into_iter().for_each(|may_be_null| footprint.gives_values(Ref::Local(token), field, may_be_null));
+            }
+            footprint
+        };
+        let rewritten = |may_be_null| {
+            let mut footprint = Footprint::default();
+            footprint.gives_values(Ref::Committed(FragmentId(0)), field, may_be_null);
+            footprint
+        };
+        let collision = Some("whether field 3 can be NULL");
+        for (other, expected) in [
+            (insert([Some(false), Some(false)]), None),
+            (insert([Some(false), Some(true)]), collision),
+            (insert([Some(false), None]), collision),
+            (rewritten(false), None),
+            (rewritten(true), collision),
+            (Footprint::default(), None),
+            (not_null(&[3]), None),
+        ] {
+            assert_eq!(other.collision(&not_null(&[3])).as_deref(), expected, "{other:?}");
+            assert_eq!(not_null(&[3]).collision(&other).as_deref(), expected, "{other:?}");
+            if other.inserts {
+                assert!(other.collision(&not_null(&[4])).is_some(), "no file holds field 4");
+            }
+        }
+        let mut own = Footprint::default();
+        own.forbid_null(Ref::Local(Token(0)));
+        assert!(own.collision(&insert([Some(false), Some(false)])).unwrap().contains("new column"));
+        assert_eq!(own.collision(&rewritten(true)), None);
     }
 }

@@ -20,6 +20,7 @@
 
 pub mod action;
 pub mod address_map;
+pub mod changes;
 pub mod compare;
 pub mod composite;
 pub mod describe;
@@ -30,9 +31,13 @@ pub mod refs;
 pub mod wire;
 
 #[cfg(test)]
+mod behaviours;
+#[cfg(test)]
 mod exploration;
 #[cfg(test)]
 mod pairs;
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 pub(crate) mod simulation;
 #[cfg(test)]

@@ -114,7 +114,7 @@ fn table() -> Testbed {
     let add = |fragment: u32| {
         let file = data_file(&format!("data/columns-{fragment}.parquet"), 4, 3);
         let (fragment, fields) = (Ref::Committed(FragmentId(fragment)), fields.clone());
-        Action::AddDataFile(AddDataFile { fragment, file, fields, data_change: true })
+        Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change: true })
     };
     let settings = ["a", "b", "c"].map(|key| (key.to_owned(), Some("0".to_owned())));
     let config = Action::ConfigUpdate(ConfigUpdate { entries: settings.into(), replace: false });
@@ -146,7 +146,7 @@ fn sample(kind: Kind, place: Place, draft: &mut Draft) {
         }
         Kind::AddDataFile => {
             let file = data_file(&format!("data/{}.parquet", draft.transaction.id.0), 4, 1);
-            vec![tombstone, Action::AddDataFile(AddDataFile { fragment, file, fields: vec![field], data_change: false })]
+            vec![tombstone, Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: vec![field], data_change: false })]
         }
         Kind::RemoveFragment => {
             draft.remove(&[place.fragment()]);

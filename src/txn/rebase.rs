@@ -3,7 +3,9 @@
 //! ```text
 //!   read version ──> their transaction ──> their transaction ──> ... ──> newest version
 //!                      │ deleted rows:  compared with the rows we claim; kept for the rows we move
-//!                      │ moved rows:    our claims follow their map; a group of ours on the same fragments is given up
+//!                      │ moved rows:    our claims follow their map, and so do columns that we wrote; a group of ours on
+//!                      │                the same fragments is given up
+//!                      │ new values:    of columns of fragments that we move are gathered for their targets
 //!                      v
 //!   finish: our actions, claims at their new addresses, their deletions carried through our maps
 //!   settle: deletion vectors = the newest version's, united with ours
@@ -16,11 +18,13 @@
 //! is whatever does not add up.
 
 mod carry;
+mod columns;
 mod finish;
 mod rows;
 mod settle;
 
 pub use carry::Carry;
+pub use columns::{Gather, Place, Run};
 pub use finish::Rebased;
 pub use settle::{VectorsNeeded, settle, vectors_needed};
 
@@ -31,6 +35,8 @@ use super::footprint::Footprint;
 use super::refs::{FragmentRef, Minted, Ref};
 use crate::faulty::{self, Fault};
 use crate::table::row_address::{FragmentId, RowAddress};
+use crate::table::schema::FieldId;
+use columns::ColumnChanges;
 use roaring::RoaringBitmap;
 use rows::{DeletedRows, sample};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,6 +77,8 @@ struct Group {
     map: Arc<AddressMap>,
     /// Whether something else of ours acts on its targets, so that it cannot be given up.
     built_upon: bool,
+    /// Fields that others gave new values in its sources after it read them.
+    refreshed: BTreeMap<FragmentId, BTreeSet<FieldId>>,
     dropped: bool,
 }
 
@@ -90,8 +98,10 @@ pub struct Rebase {
     claimed: BTreeSet<FragmentId>,
     /// Fragments that we remove without moving their rows.
     removals: BTreeSet<FragmentId>,
-    /// Fragments of others whose columns we change.
-    columns: BTreeSet<FragmentId>,
+    /// Columns of fragments of others that we change.
+    columns: ColumnChanges,
+    /// Fields whose values decided what we change, or how.
+    reads: BTreeSet<FieldId>,
     /// Rows that others deleted in fragments that we move, by their addresses before the move.
     foreign: BTreeMap<FragmentId, RoaringBitmap>,
     /// Rows that we meant to delete and others deleted first, by step.
@@ -115,7 +125,8 @@ impl Rebase {
             sources: BTreeMap::new(),
             targets: BTreeMap::new(),
             removals: BTreeSet::new(),
-            columns: BTreeSet::new(),
+            columns: ColumnChanges::default(),
+            reads: BTreeSet::new(),
             foreign: BTreeMap::new(),
             rows_carried: 0,
             merged: BTreeSet::new(),
@@ -144,13 +155,21 @@ impl Rebase {
                         this.sources.extend(numbered);
                         this.targets.extend(change.targets.iter().map(|target| (*target, at)));
                         let (sources, targets) = (change.sources.clone(), change.targets.clone());
-                        this.groups.push(Group { step, sources, targets, map, built_upon: false, dropped: false });
+                        this.groups.push(Group {
+                            step,
+                            sources,
+                            targets,
+                            map,
+                            built_upon: false,
+                            refreshed: BTreeMap::new(),
+                            dropped: false,
+                        });
                     }
                     Action::RemoveFragment(remove) => {
                         removed.insert(remove.fragment);
                     }
-                    Action::AddDataFile(add) => this.columns.extend(this.of_others(add.fragment)),
-                    Action::TombstoneFieldData(tombstone) => this.columns.extend(this.of_others(tombstone.fragment)),
+                    Action::AddDataFile(add) => this.columns.write(this.of_others(add.fragment), &add.fields),
+                    Action::TombstoneFieldData(gone) => this.columns.write(this.of_others(gone.fragment), &gone.fields),
                     Action::AddFragment(_)
                     | Action::AddField(_)
                     | Action::AlterField(_)
@@ -170,6 +189,13 @@ impl Rebase {
         this.removals = removed.iter().filter(|f| !this.sources.contains_key(f)).filter_map(|f| this.of_others(*f)).collect();
         this.mark_built_upon();
         Ok(this)
+    }
+
+    /// The same for a transaction that read these fields: new values that others gave them in place, in fragments that it acts
+    /// upon, collide.
+    pub fn reading(mut self, fields: &BTreeSet<FieldId>) -> Self {
+        self.reads = fields.clone();
+        self
     }
 
     /// Finds the groups whose targets something else of ours acts on.
@@ -207,7 +233,7 @@ impl Rebase {
         let mut needed = Vec::new();
         for change in landed.transaction.actions().filter_map(Action::change_of_address) {
             let mut sources = change.sources.iter().filter_map(|s| landed.minted.fragment(*s));
-            let wanted = sources.any(|id| self.claims.contains_key(&id) || taking_over.contains(&id));
+            let wanted = sources.any(|id| self.claims.contains_key(&id) || self.columns.touch(id) || taking_over.contains(&id));
             if wanted {
                 taking_over.extend(change.targets.iter().filter_map(|t| landed.minted.fragment(*t)));
             }
@@ -258,14 +284,16 @@ impl Rebase {
                 | Action::ResetTable(_)
                 | Action::AddBase(_)
                 | Action::AssertUniqueKeys(_) => {}
+                // In a fragment that they add there are rows of ours once those have moved there. What they write then and say is
+                // no change, the rows had before they moved.
                 Action::AddDataFile(add) => {
-                    if let Some(fragment) = changed(add.fragment) {
-                        self.column_changed(fragment)?;
+                    if changed(add.fragment).is_some() || add.data_change {
+                        self.columns_changed(id_of(add.fragment)?, &add.fields, &landed.minted)?;
                     }
                 }
-                Action::TombstoneFieldData(tombstone) => {
-                    if let Some(fragment) = changed(tombstone.fragment) {
-                        self.column_changed(fragment)?;
+                Action::TombstoneFieldData(gone) => {
+                    if changed(gone.fragment).is_some() || gone.data_change {
+                        self.columns_changed(id_of(gone.fragment)?, &gone.fields, &landed.minted)?;
                     }
                 }
                 Action::SetDeletionFile(set) => self.rows_deleted(id_of(set.fragment)?, &DeletedRows::of(set))?,
@@ -310,8 +338,9 @@ impl Rebase {
             }
         }
         // A new version of a row lies elsewhere: we would not remove it, nor would it have our columns.
-        if (self.removals.contains(&id) || self.columns.contains(&id)) && !theirs.replaced.is_empty() {
-            return Err(rows_of(id, &theirs.replaced));
+        let missed = if self.removals.contains(&id) { theirs.replaced.clone() } else { self.columns.written(id, &theirs.replaced) };
+        if !missed.is_empty() {
+            return Err(rows_of(id, &missed));
         }
         self.thin(id);
         self.deleted_before_our_move(id, theirs)
@@ -334,7 +363,7 @@ impl Rebase {
     }
 
     fn thin(&mut self, id: FragmentId) {
-        if self.removals.contains(&id) || self.columns.contains(&id) {
+        if self.removals.contains(&id) || self.columns.touch(id) {
             self.thinned.insert(id);
         }
     }
@@ -354,25 +383,14 @@ impl Rebase {
         Ok(())
     }
 
-    /// They gave a column of a fragment new values.
-    fn column_changed(&mut self, id: FragmentId) -> Result<(), Found> {
-        let replaced: RoaringBitmap = self.claims.get(&id).into_iter().flatten().flat_map(|(_, ours)| &ours.replaced).collect();
-        if !replaced.is_empty() {
-            return Err((format!("column data of fragment {id}"), sample(id, &replaced)));
-        }
-        match self.moves(id) {
-            Some((group, _)) => self.drop_group(group, format!("column data of fragment {id}")),
-            None => Ok(()),
-        }
-    }
-
     /// They moved rows.
     fn rows_moved(&mut self, change: &ChangeOfAddress, minted: &Minted, map: Option<&AddressMap>) -> Result<(), Found> {
         let ids = |refs: &[FragmentRef]| refs.iter().map(|r| minted.fragment(*r)).collect::<Option<Vec<FragmentId>>>();
         let sources = ids(&change.sources).ok_or_else(|| unusable("unknown fragments"))?;
         let targets = ids(&change.targets).ok_or_else(|| unusable("unknown fragments"))?;
+        self.columns_moved(&sources, &targets, map)?;
         for (number, source) in sources.iter().enumerate() {
-            if self.removals.contains(source) || self.columns.contains(source) {
+            if self.removals.contains(source) {
                 return Err((format!("fragment {source}"), vec![]));
             }
             if let Some((group, _)) = self.moves(*source) {

@@ -67,4 +67,12 @@ impl Minted {
             Ref::Local(token) => self.fields.get(&token).copied(),
         }
     }
+
+    /// The id of a base; `None` if its token is not bound.
+    pub fn base(&self, base: BaseRef) -> Option<BaseId> {
+        match base {
+            Ref::Committed(id) => Some(id),
+            Ref::Local(token) => self.bases.get(&token).copied(),
+        }
+    }
 }

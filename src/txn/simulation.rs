@@ -43,15 +43,38 @@ struct Effect {
     updated: Vec<u32>,
     delta: i64,
     inserted: Vec<Row>,
+    /// Keys of the fragments of which it wrote columns, if it is an UPDATE in place.
+    in_place: Option<Vec<u32>>,
+    /// Keys of the fragments that it rewrote.
+    rewritten: Vec<u32>,
     /// Whether the count of deleted rows follows the rebase; that of whole fragments does not.
     counted: bool,
+}
+
+/// What became of a key; the last counts for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Write {
+    Deleted,
+    UpdatedInPlace,
+    Updated,
+}
+
+impl Write {
+    /// Whether two transactions cannot both have done it.
+    fn collides(self, other: Write) -> bool {
+        self == Write::Updated || other == Write::Updated || (self == Write::UpdatedInPlace && other == Write::UpdatedInPlace)
+    }
 }
 
 /// What transactions collide on.
 #[derive(Debug, Clone, Default)]
 struct Reach {
-    /// Keys that it deleted or updated, and whether it updated them.
-    written: BTreeMap<u32, bool>,
+    /// Keys that it deleted or updated.
+    written: BTreeMap<u32, Write>,
+    /// Keys of the fragments of which it wrote columns.
+    spread: BTreeSet<u32>,
+    /// Keys of the fragments that it rewrote.
+    rewritten: BTreeSet<u32>,
     /// Fragments that it moved.
     moved: BTreeSet<FragmentId>,
     /// Fragments that it moved to where later statements of it act.
@@ -81,12 +104,14 @@ struct World {
 }
 
 /// What a thousand schedules must have reached, or the simulation proves less than it says.
-const TO_REACH: [&str; 11] = [
+const TO_REACH: [&str; 13] = [
     "a collision",
     "a fragment that came and went",
     "a group dropped",
+    "a rewrite that took over columns",
     "a rewrite with deletions of others, built upon",
     "a source that others emptied",
+    "columns that followed their rows",
     "rows carried",
     "rows carried by a rewrite that gives them another order",
     "rows carried over two rewrites",
@@ -97,7 +122,12 @@ const TO_REACH: [&str; 11] = [
 
 /// How many schedules to try: `default`, unless the environment says otherwise.
 pub(crate) fn cases(default: u32) -> u32 {
-    std::env::var("AMEND_SIMULATION_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default)
+    cases_of("AMEND_SIMULATION_CASES", default)
+}
+
+/// The number in a variable of the environment, if there is one.
+pub(super) fn cases_of(variable: &str, default: u32) -> u32 {
+    std::env::var(variable).ok().and_then(|cases| cases.parse().ok()).unwrap_or(default)
 }
 
 /// Tries as many schedules; panics with the shortest that fails.
@@ -210,12 +240,19 @@ impl World {
                 (!updated.is_empty()).then(|| draft.update(&updated, delta))?;
                 counted(Effect { updated, delta, ..Effect::default() })
             }
+            Statement::UpdateInPlace(picks) => {
+                let (updated, delta) = (choose(picks), self.new_delta());
+                let touched = draft.seen.iter().filter(|seen| seen.live().any(|(_, (key, _))| updated.contains(&key)));
+                let in_place = touched.flat_map(|seen| seen.rows.iter().map(|(key, _)| *key)).collect();
+                (!updated.is_empty()).then(|| draft.update_columns(&updated, delta))?;
+                counted(Effect { updated, delta, in_place: Some(in_place), ..Effect::default() })
+            }
             Statement::Merge(deleted, updated, rows) => {
                 let (updated, delta) = (choose(updated), self.new_delta());
                 let deleted: Vec<u32> = choose(deleted).into_iter().filter(|key| !updated.contains(key)).collect();
                 let inserted = self.new_rows(*rows);
                 draft.merge("MERGE", &deleted, &updated, delta, &inserted);
-                counted(Effect { deleted, updated, delta, inserted, counted: true })
+                counted(Effect { deleted, updated, delta, inserted, ..Effect::default() })
             }
             Statement::Optimize { groups, removals_first, shuffle } => {
                 let mut free: Vec<_> = draft.seen.iter().filter(|seen| seen.live().next().is_some()).map(|seen| seen.fragment).collect();
@@ -231,8 +268,12 @@ impl World {
                         chosen.push((sources, cuts.iter().map(|cut| usize::from(*cut)).collect()));
                     }
                 }
+                let moves = |fragment| chosen.iter().any(|(sources, _): &(Vec<_>, Vec<usize>)| sources.contains(fragment));
+                let rewritten =
+                    draft.seen.iter().filter(|seen| moves(&seen.fragment)).flat_map(|seen| seen.rows.iter().map(|(key, _)| *key));
+                let rewritten = rewritten.collect();
                 (!chosen.is_empty()).then(|| draft.rewrite(&chosen, *removals_first, *shuffle))?;
-                counted(Effect::default())
+                counted(Effect { rewritten, ..Effect::default() })
             }
             Statement::Remove(pick) => {
                 let seen = draft.seen.get(usize::from(*pick) % draft.seen.len().max(1))?;
@@ -304,7 +345,9 @@ impl World {
                 Err(collision) => self.collided(session, &collision, &effects, &draft.transaction, &mates, trace)?,
                 Ok(landed) => {
                     trace.borrow_mut().push(format!("session {session} lands as v{}", landed.version));
-                    let ours = reach(&draft.transaction, &effects);
+                    let mut ours = reach(&draft.transaction, &effects);
+                    // What others deleted first was not updated.
+                    ours.written.retain(|key, write| *write != Write::UpdatedInPlace || self.model.contains_key(key));
                     if let Some(key) = self.key_collision(&ours, draft.transaction.read_version, &mates) {
                         return Err(format!("session {session} landed, but key {key} was changed since it read"));
                     }
@@ -314,7 +357,7 @@ impl World {
                     }
                     self.serially(session, &effects, &landed)?;
                     self.note(&draft.transaction, &ours, &landed, !mates.is_empty());
-                    mates.push((landed.version, committed_reach(&landed, ours)));
+                    mates.push((landed.version, committed_reach(&landed, ours, &self.bed.fragment_rows)));
                 }
             }
         }
@@ -332,12 +375,16 @@ impl World {
                 deleted += u64::from(self.model.remove(key).is_some());
             }
             for key in &effect.updated {
-                let value = self.model.get_mut(key).ok_or(format!("session {session} updated key {key}, which was deleted"))?;
-                *value += effect.delta;
+                match self.model.get_mut(key) {
+                    Some(value) => *value += effect.delta,
+                    // As if it had been updated first.
+                    None if effect.in_place.is_some() => {}
+                    None => return Err(format!("session {session} updated key {key}, which was deleted")),
+                }
             }
             self.model.extend(effect.inserted.iter().copied());
             if effect.counted {
-                counted += deleted + effect.updated.len() as u64;
+                counted += deleted + if effect.in_place.is_some() { 0 } else { effect.updated.len() as u64 };
             }
             let counts = (step.counts.inserted, step.counts.updated, step.counts.deleted);
             let expected = (effect.inserted.len() as u64, effect.updated.len() as u64, deleted);
@@ -362,6 +409,13 @@ impl World {
         let removals = |transaction: &Transaction| {
             transaction.actions().filter(|action| matches!(action, Action::RemoveFragment(remove) if !remove.data_change)).count()
         };
+        let gathered = |taken_over: bool| {
+            let mut files = landed.committed.transaction.actions().filter_map(|action| match action {
+                Action::AddDataFile(add) => Some(add.file.path.contains("gathered") && add.fragment.committed().is_none() == taken_over),
+                _ => None,
+            });
+            files.any(|found| found)
+        };
         let added = |transaction: &Transaction| transaction.actions().filter_map(Action::added_fragment).count();
         let rewrites_since = self.landed.iter().filter(|(version, theirs)| *version > drafted.read_version && !theirs.moved.is_empty());
         let shuffles = |transaction: &Transaction| {
@@ -380,6 +434,8 @@ impl World {
         for (reached, place) in [
             (facts.groups_dropped == 0 && added(&landed.committed.transaction) < added(drafted), "a fragment that came and went"),
             (facts.groups_dropped > 0, "a group dropped"),
+            (gathered(true), "a rewrite that took over columns"),
+            (gathered(false), "columns that followed their rows"),
             (facts.rows_carried > 0 && !ours.built_upon.is_empty(), "a rewrite with deletions of others, built upon"),
             (facts.groups_dropped == 0 && removals(&landed.committed.transaction) < removals(drafted), "a source that others emptied"),
             (facts.rows_carried > 0, "rows carried"),
@@ -417,7 +473,7 @@ impl World {
         }
         for fragment in after.fragments.iter() {
             let fields: BTreeSet<_> = fragment.files.iter().flat_map(|file| &file.columns).filter_map(|column| column.field).collect();
-            let columns: usize = fragment.files.iter().map(|file| file.columns.len()).sum();
+            let columns = fragment.files.iter().flat_map(|file| &file.columns).filter(|column| column.field.is_some()).count();
             if fragment.live_rows() == 0 || fragment.id >= after.counters.fragment || fields.len() != columns {
                 return Err(format!("v{}: fragment {} is not as it should be: {fragment:?}", after.version, fragment.id));
             }
@@ -425,13 +481,12 @@ impl World {
         Ok(())
     }
 
-    /// A key that both changed, where either of them updated it.
+    /// A key that both changed, and cannot both have.
     fn key_collision(&self, ours: &Reach, read_version: u64, mates: &[(u64, Reach)]) -> Option<u32> {
         let theirs = self.landed.iter().filter(|(version, _)| *version > read_version).chain(mates);
-        let collides =
-            |key: &u32, updated: bool, theirs: &Reach| theirs.written.get(key).is_some_and(|they_updated| updated || *they_updated);
+        let collides = |key: &u32, ours: Write, theirs: &Reach| theirs.written.get(key).is_some_and(|theirs| ours.collides(*theirs));
         theirs
-            .flat_map(|(_, theirs)| ours.written.iter().filter(move |(key, updated)| collides(key, **updated, theirs)))
+            .flat_map(|(_, theirs)| ours.written.iter().filter(move |(key, ours)| collides(key, **ours, theirs)))
             .map(|(key, _)| *key)
             .next()
     }
@@ -453,7 +508,8 @@ impl World {
             self.landed.iter().filter(|(version, _)| *version > transaction.read_version).chain(mates).collect();
         let Some((_, theirs)) = since.iter().find(|(version, theirs)| {
             *version == collision.version
-                && (ours.written.iter().any(|(key, updated)| theirs.written.get(key).is_some_and(|they| *updated || *they))
+                && (ours.written.iter().any(|(key, ours)| theirs.written.get(key).is_some_and(|they| ours.collides(*they)))
+                    || ours.columns_meet(theirs)
                     || !ours.built_upon.is_disjoint(&theirs.moved)
                     || !ours.removed.is_disjoint(&theirs.moved)
                     || !ours.columns.is_disjoint(&theirs.columns))
@@ -463,10 +519,11 @@ impl World {
         let named: Vec<u32> = collision.rows.iter().map(|row| self.bed.fragment_rows[&row.fragment()][row.offset() as usize].0).collect();
         let only_rows = ours.built_upon.is_disjoint(&theirs.moved)
             && ours.removed.is_disjoint(&theirs.moved)
-            && ours.columns.is_disjoint(&theirs.columns);
-        if only_rows && named.is_empty()
-            || !named.iter().all(|key| ours.written.contains_key(key) && since.iter().any(|(_, r)| r.written.contains_key(key)))
-        {
+            && ours.columns.is_disjoint(&theirs.columns)
+            && !ours.columns_meet(theirs);
+        let ours_has = |key: &u32| ours.written.contains_key(key) || ours.spread.contains(key);
+        let theirs_has = |key: &u32| since.iter().any(|(_, r)| r.written.contains_key(key) || r.spread.contains(key));
+        if only_rows && named.is_empty() || !named.iter().all(|key| ours_has(key) && theirs_has(key)) {
             return Err(format!("session {session} names the keys {named:?} for {collision:?}"));
         }
         Ok(())
@@ -492,19 +549,36 @@ impl Session {
     }
 }
 
+impl Reach {
+    /// Whether columns that one of them wrote are of fragments in which the other wrote columns too, or updated rows, or on whose
+    /// rewrite it built.
+    fn columns_meet(&self, theirs: &Reach) -> bool {
+        let updated = |reach: &Reach, in_columns_of: &Reach| {
+            reach.written.iter().any(|(key, write)| *write == Write::Updated && in_columns_of.spread.contains(key))
+        };
+        updated(self, theirs)
+            || updated(theirs, self)
+            || !self.spread.is_disjoint(&theirs.spread)
+            || (!self.built_upon.is_empty() && !self.rewritten.is_disjoint(&theirs.spread))
+    }
+}
+
 /// What a transaction reaches, read off its actions and the meaning of its statements.
 fn reach(transaction: &Transaction, effects: &[Effect]) -> Reach {
     let mut reach = Reach::default();
     for effect in effects {
-        for key in &effect.deleted {
-            reach.written.entry(*key).or_insert(false);
+        let update = if effect.in_place.is_some() { Write::UpdatedInPlace } else { Write::Updated };
+        let deleted = effect.deleted.iter().map(|key| (*key, Write::Deleted));
+        for (key, write) in deleted.chain(effect.updated.iter().map(|key| (*key, update))) {
+            let held = reach.written.entry(key).or_insert(write);
+            *held = (*held).max(write);
         }
-        for key in &effect.updated {
-            reach.written.insert(*key, true);
-        }
+        reach.spread.extend(effect.in_place.iter().flatten());
+        reach.rewritten.extend(&effect.rewritten);
     }
     let inserted: BTreeSet<u32> = effects.iter().flat_map(|effect| &effect.inserted).map(|(key, _)| *key).collect();
     reach.written.retain(|key, _| !inserted.contains(key));
+    reach.spread.retain(|key| !inserted.contains(key));
     let mut acted_upon = BTreeSet::new();
     for action in transaction.actions() {
         match action {
@@ -521,11 +595,13 @@ fn reach(transaction: &Transaction, effects: &[Effect]) -> Reach {
             Action::AddField(add) => {
                 reach.columns.insert(add.name.clone());
             }
+            Action::TombstoneFieldData(tombstone) => {
+                acted_upon.insert(tombstone.fragment);
+            }
             Action::AddFragment(_)
             | Action::AddDataFile(_)
             | Action::AlterField(_)
             | Action::DropField(_)
-            | Action::TombstoneFieldData(_)
             | Action::ConfigUpdate(_)
             | Action::ReserveFragmentIds(_)
             | Action::ResetTable(_)
@@ -543,8 +619,15 @@ fn reach(transaction: &Transaction, effects: &[Effect]) -> Reach {
     reach
 }
 
-/// The same after it landed: the groups that were given up moved nothing, what it minted has ids.
-fn committed_reach(landed: &Landed, drafted: Reach) -> Reach {
+/// The same after it landed: the groups that were given up moved nothing, what it minted has ids, and columns that were gathered
+/// are of fragments with more keys. `rows` are those of every fragment.
+fn committed_reach(landed: &Landed, mut drafted: Reach, rows: &BTreeMap<FragmentId, Vec<Row>>) -> Reach {
+    let written = landed
+        .committed
+        .transaction
+        .actions()
+        .filter_map(|action| if let Action::TombstoneFieldData(tombstone) = action { tombstone.fragment.committed() } else { None });
+    drafted.spread.extend(written.filter_map(|id| rows.get(&id)).flatten().map(|(key, _)| *key));
     let moved = landed
         .committed
         .transaction

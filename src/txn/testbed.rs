@@ -8,20 +8,20 @@
 
 use super::action::{
     Action, AddDataFile, AddField, AddFragment, ChangeOfAddress, ConfigUpdate, MapLocation, RemoveFragment, SetDeletionFile,
+    TombstoneFieldData,
 };
 use super::address_map::{AddressMap, MapSource, wire};
 use super::compare::{Comparison, Maps, compare};
 use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
 use super::normalise::vanish;
-use super::rebase::{Collision, Rebase, Rebased, settle, vectors_needed};
-use super::refs::{FieldRef, FragmentRef, Ref, Token};
+use super::rebase::{Collision, Gather, Place, Rebase, Rebased, Run, settle, vectors_needed};
+use super::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
 use crate::manifest::apply::apply;
 use crate::manifest::snapshot::Snapshot;
 use crate::table::deletion_vector::{DeletionFile, decode};
-use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
+use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, Fragment};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{FieldId, FieldType};
-use crate::table::stats::ColumnStats;
 use arrow_schema::DataType;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +50,8 @@ pub struct Testbed {
     pub files: BTreeMap<String, Vec<Row>>,
     /// The rows of every fragment that ever was, the short-lived ones too.
     pub fragment_rows: BTreeMap<FragmentId, Vec<Row>>,
+    /// For a field in a file of gathered values: the file that each of them was in before; `None` for a NULL.
+    pub origins: BTreeMap<(String, FieldId), Vec<Option<String>>>,
     check: Check,
     drafts: u128,
 }
@@ -67,6 +69,8 @@ pub struct Seen {
 pub struct Draft {
     pub transaction: Transaction,
     pub seen: Vec<Seen>,
+    /// Fields whose values decided what it does.
+    pub reads: BTreeSet<FieldId>,
     maps: Vec<Arc<AddressMap>>,
     files: BTreeMap<String, Vec<Row>>,
     fragment_tokens: u32,
@@ -109,9 +113,10 @@ pub fn data_file(path: &str, rows: u32, columns: usize) -> DataFile {
         path: path.to_owned(),
         base: None,
         size_bytes: 100,
+        unchecked_bytes: 0,
         checksum: Arc::new(BlockChecksums { block_bytes: 4096, crc32c: vec![0] }),
         row_groups: vec![rows],
-        columns: (0..columns).map(|_| FileColumn { field: None, stats: ColumnStats::default() }).collect(),
+        columns: (0..columns).map(|_| FileColumn { field: None, ..FileColumn::default() }).collect(),
     }
 }
 
@@ -119,7 +124,14 @@ impl Testbed {
     /// An empty table of two columns.
     pub fn new(check: Check) -> Self {
         let empty = TestVersion { snapshot: Snapshot::empty(7), transactions: vec![] };
-        let mut bed = Testbed { versions: vec![empty], files: BTreeMap::new(), fragment_rows: BTreeMap::new(), check, drafts: 0 };
+        let mut bed = Testbed {
+            versions: vec![empty],
+            files: BTreeMap::new(),
+            fragment_rows: BTreeMap::new(),
+            origins: BTreeMap::new(),
+            check,
+            drafts: 0,
+        };
         let mut create = bed.draft();
         let column = |token, name: &str| {
             let field_type = FieldType::Leaf(DataType::Int64);
@@ -149,14 +161,86 @@ impl Testbed {
 
     /// The live rows of a snapshot, by fragment, as a reader finds them.
     pub fn fragments_of(&self, snapshot: &Snapshot, staged: &BTreeMap<String, Vec<Row>>) -> Vec<Seen> {
-        let read = |fragment: &crate::table::fragment::Fragment| {
-            let (file, position) = fragment.backing(VALUE).expect("a value column");
-            assert_eq!(position, 1, "the value is the second column of '{}'", file.path);
-            let rows = self.files.get(&file.path).or_else(|| staged.get(&file.path)).expect("a file that exists");
-            assert_eq!(rows.len(), fragment.physical_rows as usize, "rows of '{}'", file.path);
-            Seen { fragment: Ref::Committed(fragment.id), rows: rows.clone(), dead: vector(&fragment.deletions, fragment.physical_rows) }
+        let read = |fragment: &Fragment| {
+            let rows = rows_of(fragment, &[&self.files, staged]);
+            Seen { fragment: Ref::Committed(fragment.id), rows, dead: vector(&fragment.deletions, fragment.physical_rows) }
         };
         snapshot.fragments.iter().map(|fragment| read(fragment)).collect()
+    }
+
+    /// The file that each gathered value of a field was in before; `None` for a NULL.
+    fn origins_of(&self, gather: &Gather, field: FieldRef, id: FieldId, before: &Snapshot) -> Vec<Option<String>> {
+        let of_run = |run: &Run| {
+            let file = match &run.from {
+                Place::Present(fragment) => {
+                    before.fragments.get(*fragment).expect("a fragment to gather from").backing(id).map(|(file, _)| file.path.clone())
+                }
+                Place::Staged { files, .. } => {
+                    files.iter().rev().find(|(_, fields)| fields.contains(&Some(field))).map(|(file, _)| file.path.clone())
+                }
+            };
+            let origin = |row: u32| {
+                let file = file.clone()?;
+                match self.origins.get(&(file.clone(), id)) {
+                    Some(origins) => origins[row as usize].clone(),
+                    None => Some(file),
+                }
+            };
+            run.rows.iter().map(origin).collect::<Vec<_>>()
+        };
+        let origins: Vec<Option<String>> = gather.runs.iter().flat_map(of_run).collect();
+        match &gather.order {
+            Some(order) => order.iter().map(|value| origins[*value as usize].clone()).collect(),
+            None => origins,
+        }
+    }
+
+    /// The actions that add what has to be gathered, as the commit layer makes them, and the files.
+    fn gather(&mut self, gathers: &[Gather], draft: &Draft, before: &Snapshot, after: &Snapshot, minted: &Minted) -> Gathered {
+        let (mut actions, mut files) = (Vec::new(), BTreeMap::new());
+        for (at, gather) in gathers.iter().enumerate() {
+            let Some(fragment) = after.fragments.get(minted.fragment(gather.fragment).expect("a fragment with an id")) else { continue };
+            // A field that is gone by then is left out.
+            let there = |field: &FieldRef| minted.field(*field).is_some_and(|id| after.schema.field(id).is_some());
+            let fields: Vec<FieldRef> = gather.fields.iter().copied().filter(there).collect();
+            if fields.is_empty() {
+                continue;
+            }
+            let mut rows = Vec::new();
+            for run in &gather.runs {
+                let from = match &run.from {
+                    Place::Present(id) => rows_of(before.fragments.get(*id).expect("a fragment to gather from"), &[&self.files]),
+                    Place::Staged { physical_rows, files } => {
+                        let holding = files.iter().rev().find(|(_, fields)| fields.contains(&Some(Ref::Committed(VALUE))));
+                        let none = || vec![(0, 0); *physical_rows as usize];
+                        holding.map_or_else(none, |(file, _)| draft.files[&file.path].clone())
+                    }
+                };
+                rows.extend(run.rows.iter().map(|row| from[row as usize]));
+            }
+            if let Some(order) = &gather.order {
+                rows = order.iter().map(|value| rows[*value as usize]).collect();
+            }
+            assert_eq!(rows.len(), fragment.physical_rows as usize, "values for every row of fragment {}", fragment.id);
+            let path = format!("data/{}-gathered-{at}.parquet", draft.transaction.id.0);
+            let backed = |field: &FieldRef| fragment.backing(minted.field(*field).expect("a field with an id")).is_some();
+            let old: Vec<FieldRef> = fields.iter().copied().filter(backed).collect();
+            let (target, data_change) = (gather.fragment, gather.data_change);
+            if !old.is_empty() {
+                let tombstone = TombstoneFieldData { fragment: target, fields: old, data_change };
+                actions.push((gather.step, Action::TombstoneFieldData(tombstone)));
+            }
+            let file = data_file(&path, rows.len() as u32, fields.len());
+            let add = AddDataFile { fragment: target, file, base: None, fields: fields.clone(), data_change };
+            actions.push((gather.step, Action::AddDataFile(add)));
+            for field in &fields {
+                let id = minted.field(*field).expect("a field with an id");
+                let origins = self.origins_of(gather, *field, id, before);
+                self.origins.insert((path.clone(), id), origins);
+            }
+            files.insert(path, rows);
+        }
+        (actions, files)
     }
 
     /// The rows of the newest version, sorted.
@@ -177,6 +261,7 @@ impl Testbed {
         Draft {
             transaction,
             seen: self.fragments_of(self.newest(), &BTreeMap::new()),
+            reads: BTreeSet::new(),
             maps: vec![],
             files: BTreeMap::new(),
             fragment_tokens: 0,
@@ -187,7 +272,7 @@ impl Testbed {
 
     /// A draft that begins to land.
     pub fn candidate(&self, draft: Draft) -> Result<Candidate, Collision> {
-        let rebase = Rebase::new(draft.transaction.clone(), &draft.maps)?;
+        let rebase = Rebase::new(draft.transaction.clone(), &draft.maps)?.reading(&draft.reads);
         let walked = draft.transaction.read_version;
         Ok(Candidate { draft, rebase, walked })
     }
@@ -283,17 +368,26 @@ impl Testbed {
         snapshot: &mut Snapshot,
         candidate: &mut Candidate,
         rebased: Rebased,
-        transaction: Transaction,
+        mut transaction: Transaction,
     ) -> CommittedTransaction {
-        let applied = apply(snapshot, &transaction, self.newest().version + 1);
-        let (after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
+        let version = self.newest().version + 1;
+        let applied = apply(snapshot, &transaction, version);
+        let (mut after, minted) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
+        if !rebased.gathers.is_empty() {
+            let (actions, files) = self.gather(&rebased.gathers, &candidate.draft, snapshot, &after, &minted);
+            actions.into_iter().for_each(|(step, action)| transaction.steps[step].actions.push(action));
+            candidate.draft.files.extend(files);
+            let applied = apply(snapshot, &transaction, version);
+            (after, _) = applied.unwrap_or_else(|e| panic!("cannot apply {transaction:#?}: {e}"));
+        }
         if let Err(reason) = (self.check)(snapshot, &after, &transaction) {
             panic!("{reason}: {transaction:#?}");
         }
         *snapshot = after;
         for add in transaction.actions().filter_map(Action::added_fragment) {
             let id = minted.fragment(add.id).expect("an id");
-            let rows = candidate.draft.files[&path(&candidate.draft.transaction, add.id)].clone();
+            // Actions that were written by hand come without rows.
+            let Some(rows) = candidate.draft.files.get(&path(&candidate.draft.transaction, add.id)).cloned() else { continue };
             assert!(self.fragment_rows.insert(id, rows).is_none(), "fragment id {id} is used again");
         }
         self.files.append(&mut candidate.draft.files);
@@ -314,6 +408,20 @@ impl Testbed {
         let (snapshot, _) = apply(&read.snapshot, &draft.transaction, read.snapshot.version).expect("a draft applies to what it read");
         live(&self.fragments_of(&snapshot, &draft.files))
     }
+}
+
+/// Actions by step, and what files hold.
+type Gathered = (Vec<(usize, Action)>, BTreeMap<String, Vec<Row>>);
+
+/// The rows of a fragment, deleted ones included. Keys and values may lie in two files.
+fn rows_of(fragment: &Fragment, files: &[&BTreeMap<String, Vec<Row>>]) -> Vec<Row> {
+    let column = |field: FieldId| {
+        let (file, _) = fragment.backing(field).unwrap_or_else(|| panic!("fragment {} has no field {field}", fragment.id));
+        let rows = files.iter().find_map(|files| files.get(&file.path)).unwrap_or_else(|| panic!("no file '{}'", file.path));
+        assert_eq!(rows.len(), fragment.physical_rows as usize, "rows of '{}'", file.path);
+        rows
+    };
+    column(KEY).iter().zip(column(VALUE)).map(|((key, _), (_, value))| (*key, *value)).collect()
 }
 
 fn over(rebase: &mut Rebase, version: u64, landed: &CommittedTransaction) -> Result<(), Collision> {
@@ -405,7 +513,7 @@ impl Draft {
         let fields: Vec<FieldRef> = vec![Ref::Committed(KEY), Ref::Committed(VALUE)];
         actions.push(Action::AddFragment(AddFragment { id: fragment, physical_rows: rows.len() as u32, data_change }));
         let file = data_file(&path, rows.len() as u32, 2);
-        actions.push(Action::AddDataFile(AddDataFile { fragment, file, fields, data_change }));
+        actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }));
         self.files.insert(path, rows.to_vec());
         self.seen.push(Seen { fragment, rows: rows.to_vec(), dead: RoaringBitmap::new() });
         fragment
@@ -465,6 +573,27 @@ impl Draft {
         }
         let statement = format!("{operation} delete {deleted:?} update {updated:?} by {delta} insert {inserted:?}");
         self.step(operation, statement, actions, counts);
+    }
+
+    /// UPDATE of keys in column form: each fragment that has one of them gets a file of values.
+    pub fn update_columns(&mut self, keys: &[u32], delta: i64) {
+        let mut actions = Vec::new();
+        let mut counts = RowCounts::default();
+        for seen in &mut self.seen {
+            let updated: Vec<u32> = seen.live().filter(|(_, (key, _))| keys.contains(key)).map(|(offset, _)| offset).collect();
+            if updated.is_empty() {
+                continue;
+            }
+            counts.updated += updated.len() as u64;
+            updated.iter().for_each(|offset| seen.rows[*offset as usize].1 += delta);
+            let path = format!("data/{}-values-{}-{:?}.parquet", self.transaction.id.0, self.transaction.steps.len(), seen.fragment);
+            let (fragment, fields, data_change) = (seen.fragment, vec![Ref::Committed(VALUE)], true);
+            let file = data_file(&path, seen.rows.len() as u32, 1);
+            actions.push(Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: fields.clone(), data_change }));
+            actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }));
+            self.files.insert(path, seen.rows.clone());
+        }
+        self.step("UPDATE", format!("UPDATE {keys:?} by {delta} in place"), actions, counts);
     }
 
     /// The removal of whole fragments with their rows.

@@ -5,7 +5,7 @@
 
 use super::action::Action;
 use super::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
-use super::refs::{FieldRef, FragmentRef, Minted, Ref, Token};
+use super::refs::{BaseRef, FieldRef, FragmentRef, Minted, Ref, Token};
 use crate::manifest::frame::DecodeError;
 use crate::manifest::record::{id_from_wire, id_to_wire, required};
 use crate::manifest::wire;
@@ -182,6 +182,29 @@ impl TryFrom<wire::FieldRef> for FieldRef {
     }
 }
 
+impl From<BaseRef> for wire::BaseRef {
+    fn from(base: BaseRef) -> Self {
+        use wire::base_ref::Id;
+        let id = match base {
+            Ref::Committed(id) => Id::Committed(id.0),
+            Ref::Local(token) => Id::Local(token.0),
+        };
+        wire::BaseRef { id: Some(id) }
+    }
+}
+
+impl TryFrom<wire::BaseRef> for BaseRef {
+    type Error = DecodeError;
+
+    fn try_from(base: wire::BaseRef) -> Result<Self, DecodeError> {
+        use wire::base_ref::Id;
+        Ok(match required(base.id, "the id of a base")? {
+            Id::Committed(id) => Ref::Committed(BaseId(id)),
+            Id::Local(token) => Ref::Local(Token(token)),
+        })
+    }
+}
+
 fn fragment_id(id: u32) -> Result<FragmentId, DecodeError> {
     let id = FragmentId(id);
     if id > FragmentId::MAX { Err(DecodeError::damaged(format!("fragment id {id}"))) } else { Ok(id) }
@@ -230,6 +253,7 @@ fn check(committed: &CommittedTransaction) -> Result<(), String> {
             },
             Action::AddDataFile(action) => {
                 fragments.used(action.fragment)?;
+                action.base.map_or(Ok(()), |base| bases.used(base))?;
                 action.fields.iter().try_for_each(|field| fields.used(*field))?;
             }
             Action::AddField(action) => {

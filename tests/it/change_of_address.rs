@@ -295,7 +295,7 @@ async fn a_compaction_planned_at_version_5_and_committed_by_another_handle_carri
     let log = reopened.table("t").await.unwrap();
     // This handle has never seen version 5: the newest is all that it knows.
     assert_eq!(log.newest().await.unwrap().snapshot.version, 6);
-    let committed = publish(&log, &staged, 0).await.unwrap();
+    let committed = publish(&log, staged, 0).await.unwrap();
     assert_eq!(committed.version, Some(7));
     assert_eq!((committed.facts.rebased_over, committed.facts.rows_carried, committed.facts.groups_dropped), (1, 1, 0));
     let left: Vec<Row> = (0..9).filter(|k| *k != 4).map(|k| (k, k * 10)).collect();

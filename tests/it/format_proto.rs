@@ -18,8 +18,7 @@ const OBJECTS: [(&str, Kind, &str); 5] = [
 ];
 
 /// Fields that no object of this build has.
-const UNUSED: [&str; 4] =
-    ["amend.v1.ChangeOfAddress.order", "amend.v1.DataFile.base", "amend.v1.Manifest.reader_features", "amend.v1.Manifest.writer_features"];
+const UNUSED: [&str; 3] = ["amend.v1.ChangeOfAddress.order", "amend.v1.Manifest.reader_features", "amend.v1.Manifest.writer_features"];
 
 fn specification() -> DescriptorPool {
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");

@@ -118,15 +118,31 @@ fn file(id: u32) -> DataFile {
     let columns = bounds.map(|(field, bounds)| {
         let null_count = bounds.is_some().then_some(3);
         let (min, max) = bounds.unzip();
-        FileColumn { field: field.map(FieldId), stats: ColumnStats { min, max, null_count } }
+        FileColumn { field: field.map(FieldId), stats: ColumnStats { min, max, null_count }, ..FileColumn::default() }
     });
-    DataFile {
+    let file = DataFile {
         path: format!("data/0190a1c{id}.parquet"),
         base: None,
         size_bytes: 10_000,
+        unchecked_bytes: 0,
         checksum: Arc::new(BlockChecksums { block_bytes: 4096, crc32c: vec![1, u32::MAX, 0x0102_0304] }),
         row_groups: vec![60, 40],
         columns: columns.collect(),
+    };
+    if id == 8 { adopted(file) } else { file }
+}
+
+/// The same rows in a file that others wrote: one nested column, and a constant.
+fn adopted(file: DataFile) -> DataFile {
+    let tags = FileColumn { field: Some(FieldId(4)), parts: vec![FieldId(5)], ..FileColumn::default() };
+    let price = FileColumn { field: Some(FieldId(2)), constant: Some(StatValue::Decimal(250)), ..FileColumn::default() };
+    DataFile {
+        path: "year=2025/größer 1.parquet".into(),
+        base: Some(BaseId(1)),
+        unchecked_bytes: 2_000,
+        checksum: Arc::new(BlockChecksums { block_bytes: 4096, crc32c: vec![7, 8] }),
+        columns: vec![tags, price],
+        ..file
     }
 }
 
@@ -180,12 +196,26 @@ fn update() -> CommittedTransaction {
         ],
         counts: RowCounts::default(),
     };
+    let adopted = {
+        let fields = [4, 5, 2].map(|field| Ref::Committed(FieldId(field))).into();
+        let mut file = DataFile { base: None, ..adopted(file(8)) };
+        file.columns.iter_mut().for_each(|column| column.field = None);
+        AddDataFile { fragment: Ref::Local(Token(0)), file, base: Some(Ref::Local(Token(2))), fields, data_change: true }
+    };
     let update = Step {
         operation: "UPDATE".into(),
         statement: "UPDATE t SET price = 1 WHERE id IN (0, 99)".into(),
         actions: vec![
             Action::AddFragment(AddFragment { id: Ref::Local(Token(0)), physical_rows: 100, data_change: true }),
-            Action::AddDataFile(AddDataFile { fragment: Ref::Local(Token(0)), file: file_without_fields, fields, data_change: true }),
+            Action::AddDataFile(AddDataFile {
+                fragment: Ref::Local(Token(0)),
+                file: file_without_fields,
+                base: None,
+                fields,
+                data_change: true,
+            }),
+            Action::AddDataFile(AddDataFile { base: Some(Ref::Committed(BaseId(1))), ..adopted.clone() }),
+            Action::AddDataFile(adopted),
             delete(old, &[0, 99], &[0], &[0]),
             delete(Ref::Committed(FragmentId(2)), &[1, 2, 3], &[2, 3], &[3]),
             delete(Ref::Local(Token(0)), &[7], &[7], &[]),

@@ -159,6 +159,42 @@ async fn groups_that_were_given_up_leave_nothing() {
     assert_folder_is_exact(&folder, &lake, "a compaction that was given up").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn updates_in_column_form_leave_nothing() {
+    for partitions in [1, 4] {
+        let (folder, lake, session) = lake(partitions).await;
+        run(&session, "SET amend.update_form = 'columns'").await;
+        for (sql, sqlstate) in
+            [("UPDATE t SET v = (CASE WHEN k = 9999 THEN NULL ELSE v END)", "23502"), ("UPDATE t SET v = 1 / (9999 - k)", "22012")]
+        {
+            assert_eq!(refused(&session, sql).await.sqlstate(), sqlstate, "{sql}");
+            assert_folder_is_exact(&folder, &lake, &format!("{sql}, {partitions} partitions")).await;
+        }
+        let other = session_of(&lake, 1).await;
+        run(&other, "SET amend.rows_per_fragment = 3000").await;
+        change(&other, "DELETE FROM t WHERE k % 100 = 7").await;
+
+        // The rows move before the columns land.
+        let update = session.stage("UPDATE t SET v = -v WHERE k % 2 = 1").await.unwrap();
+        assert_eq!(change(&other, "OPTIMIZE t FULL").await.counts.moved, 9_900);
+        change(&other, "DELETE FROM t WHERE k = 5").await;
+        let landed = update.commit().await.unwrap();
+        assert_eq!((landed.counts.updated, landed.facts.rows_carried, landed.facts.rebased_over), (4_900, 9_900, 2));
+        assert_folder_is_exact(&folder, &lake, "columns that followed their rows").await;
+        let alive = |k: &i64| k % 100 != 7 && *k != 5;
+        let sign = |k: i64| if k % 2 == 1 { -k } else { k };
+        assert_eq!(rows(&session, "SELECT k, v FROM t").await, (0..10_000).filter(alive).map(|k| (k, sign(k))).collect::<Vec<_>>());
+
+        // The columns land before the rewrite does.
+        let compaction = other.stage("OPTIMIZE t FULL").await.unwrap();
+        change(&session, "UPDATE t SET v = 0 WHERE k < 4000").await;
+        assert_eq!(compaction.commit().await.unwrap().facts.groups_dropped, 0);
+        assert_folder_is_exact(&folder, &lake, "a rewrite that took over columns").await;
+        let value = |k: i64| if k < 4_000 { 0 } else { sign(k) };
+        assert_eq!(rows(&session, "SELECT k, v FROM t").await, (0..10_000).filter(alive).map(|k| (k, value(k))).collect::<Vec<_>>());
+    }
+}
+
 #[tokio::test]
 async fn a_table_that_was_not_created_leaves_nothing() {
     let folder = TempDir::new().unwrap();

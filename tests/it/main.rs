@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod adopt;
 mod cancelled;
 mod change_of_address;
 mod damage;
@@ -12,11 +13,14 @@ mod format_golden;
 mod format_proto;
 mod format_samples;
 mod full_disk;
+mod fuzz;
+mod group_commit;
 mod histories;
 mod layout;
 mod leftovers;
 mod lying_store;
 mod matrix;
+mod parity_adopt;
 mod processes;
 mod reads;
 mod schedules;

@@ -30,6 +30,8 @@ const SCHEDULES: u64 = 1000;
 struct World {
     lake: Lake,
     sessions: Vec<(Session, Option<Transaction>)>,
+    /// Which of them update in column form.
+    columns: Vec<bool>,
     /// Looks at the table after each commit.
     reader: Session,
     staged: Vec<(StagedChange, Transaction)>,
@@ -46,6 +48,8 @@ struct Met {
     commits_over_others: u64,
     collisions: u64,
     collisions_on_moves: u64,
+    collisions_on_columns: u64,
+    columns_over_others: u64,
     rows_carried: u64,
     vectors_merged: u64,
     groups_dropped: u64,
@@ -73,15 +77,20 @@ impl World {
         let create = "CREATE TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL)";
         reader.execute(create).await.unwrap();
         let mut trace = vec![format!("{create};")];
-        for (who, (partitions, rows_per_fragment)) in plan.sessions.iter().enumerate() {
+        for (who, (partitions, rows_per_fragment, columns)) in plan.sessions.iter().enumerate() {
             let session = session_of(&lake, *partitions).await;
-            let set = format!("SET amend.rows_per_fragment = {rows_per_fragment}");
-            session.execute(&set).await.unwrap();
-            trace.push(format!("[{who}] SET datafusion.execution.target_partitions = {partitions}; {set};"));
+            let size = format!("SET amend.rows_per_fragment = {rows_per_fragment}");
+            let form = format!("SET amend.update_form = '{}'", if *columns { "columns" } else { "rows" });
+            session.execute(&size).await.unwrap();
+            session.execute(&form).await.unwrap();
+            // The model knows of rows that both changed, not of what was read.
+            session.execute("SET amend.isolation = 'snapshot'").await.unwrap();
+            trace.push(format!("[{who}] SET datafusion.execution.target_partitions = {partitions}; {size}; {form};"));
             sessions.push((session, None));
         }
+        let columns = plan.sessions.iter().map(|(_, _, columns)| *columns).collect();
         let model = Model::of_an_empty_table();
-        World { lake, sessions, reader, staged: vec![], model, trace, met: Met::default() }
+        World { lake, sessions, columns, reader, staged: vec![], model, trace, met: Met::default() }
     }
 
     async fn step(&mut self, op: &Op) -> Result<(), String> {
@@ -102,21 +111,21 @@ impl World {
             }
             Op::Run(who, statement) => match self.sessions[*who].1.take() {
                 Some(mut transaction) => {
-                    let sql = self.model.run(statement, &mut transaction);
+                    let sql = self.model.run(statement, self.columns[*who], &mut transaction);
                     let outcome = self.execute(*who, &sql).await?;
                     self.counted(&outcome, transaction.last)?;
                     self.sessions[*who].1 = Some(transaction);
                 }
                 None => {
                     let mut transaction = Transaction::default();
-                    let sql = self.model.run(statement, &mut transaction);
+                    let sql = self.model.run(statement, self.columns[*who], &mut transaction);
                     let outcome = self.sessions[*who].0.execute(&sql).await;
                     self.landed(&format!("[{who}] {sql};"), outcome, &transaction).await?;
                 }
             },
             Op::Stage(who, statement) if self.sessions[*who].1.is_none() => {
                 let mut transaction = Transaction::default();
-                let sql = self.model.run(statement, &mut transaction);
+                let sql = self.model.run(statement, self.columns[*who], &mut transaction);
                 self.trace.push(format!("[{who}] {sql};   -- staged as number {}", self.staged.len()));
                 let staged = self.sessions[*who].0.stage(&sql).await.map_err(|error| error.to_string())?;
                 self.counted(&Outcome::Changed(staged.changed().clone()), transaction.last)?;
@@ -167,12 +176,13 @@ impl World {
         let changed = match outcome {
             Ok(Outcome::Changed(changed)) => changed,
             // A transaction that changed nothing.
-            Ok(_) => Changed { operation: String::new(), counts: RowCounts::default(), version: None, facts: Default::default() },
+            Ok(_) => nothing_changed(),
             Err(error) if error.sqlstate() == "40001" => {
                 self.note("40001");
                 match self.model.land(transaction) {
                     Landing::Collides => self.met.collisions += 1,
                     Landing::Lands { .. } if self.model.may_collide_on_a_move(transaction) => self.met.collisions_on_moves += 1,
+                    Landing::Lands { .. } if self.model.may_collide_on_columns(transaction) => self.met.collisions_on_columns += 1,
                     Landing::Lands { .. } => return Err(format!("it collided for no reason: {error}")),
                 }
                 return self.look().await;
@@ -186,7 +196,8 @@ impl World {
         match changed.version {
             Some(version) if version == newest as u64 + 1 => {
                 self.note(&format!("version {version}"));
-                self.model.push(contents, touched, changed.counts.moved > 0);
+                self.model.push(contents, touched, changed.counts.moved > 0, transaction.in_place);
+                self.met.columns_over_others += u64::from(transaction.in_place && changed.facts.rebased_over > 0);
                 self.met.commits += 1;
                 self.met.commits_over_others += u64::from(changed.facts.rebased_over > 0);
                 self.met.rows_carried += changed.facts.rows_carried;
@@ -253,6 +264,11 @@ async fn shortened(mut plan: Plan) -> Plan {
     plan
 }
 
+fn nothing_changed() -> Changed {
+    let (counts, facts) = (RowCounts::default(), Default::default());
+    Changed { operation: String::new(), counts, version: None, facts, files_written: 0, conflicts: vec![] }
+}
+
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -292,6 +308,8 @@ impl Met {
         self.commits_over_others += more.commits_over_others;
         self.collisions += more.collisions;
         self.collisions_on_moves += more.collisions_on_moves;
+        self.collisions_on_columns += more.collisions_on_columns;
+        self.columns_over_others += more.columns_over_others;
         self.rows_carried += more.rows_carried;
         self.vectors_merged += more.vectors_merged;
         self.groups_dropped += more.groups_dropped;
@@ -300,8 +318,15 @@ impl Met {
 
     /// Schedules in which nothing meets prove nothing.
     fn assert_worth_it(self) {
-        let rare =
-            [self.commits_over_others, self.collisions, self.rows_carried, self.vectors_merged, self.groups_dropped, self.already_deleted];
+        let rare = [
+            self.commits_over_others,
+            self.collisions,
+            self.columns_over_others,
+            self.rows_carried,
+            self.vectors_merged,
+            self.groups_dropped,
+            self.already_deleted,
+        ];
         assert!(rare.into_iter().all(|met| met >= 20), "{self:?}");
     }
 }

@@ -6,6 +6,8 @@
 
 mod rows;
 
+use amend::error::ConflictReport;
+use amend::txn::composite::CommitFacts;
 use amend::{Changed, Error, Outcome, Rows};
 use std::io::{Result, Write};
 
@@ -113,15 +115,33 @@ fn counted(count: u64, noun: &str) -> String {
 
 fn changed_line(changed: &Changed) -> String {
     let version = changed.version.map_or_else(|| "null".to_owned(), |version| version.to_string());
-    let facts = &changed.facts;
-    format!(
-        r#"{{"ok":true,"count":{},"version":{version},"attempts":{},"rebased_over":{},"rows_carried":{},"reran":{}}}"#,
-        changed.count(),
-        facts.attempts,
-        facts.rebased_over,
-        facts.rows_carried,
-        facts.reran
-    )
+    let CommitFacts { attempts, rebased_over, rows_carried, vectors_merged, groups_dropped, reran } = changed.facts;
+    let (count, files_written) = (changed.count(), changed.files_written);
+    let conflicts = match changed.conflicts.iter().map(conflict).collect::<Vec<_>>().join(",") {
+        none if none.is_empty() => none,
+        conflicts => format!(r#","conflicts":[{conflicts}]"#),
+    };
+    [
+        format!(r#"{{"ok":true,"count":{count},"version":{version},"attempts":{attempts},"rebased_over":{rebased_over},"#),
+        format!(r#""rows_carried":{rows_carried},"vectors_merged":{vectors_merged},"groups_dropped":{groups_dropped},"#),
+        format!(r#""reran":{reran},"files_written":{files_written}{conflicts}}}"#),
+    ]
+    .concat()
+}
+
+/// What collided, as one object.
+fn conflict(report: &ConflictReport) -> String {
+    let ConflictReport { table, coordinate, rows, transaction, statement, read_version, other_version, other_transaction, other_statement } =
+        report;
+    let text = |text: &str| serde_json::Value::from(text);
+    let rows = serde_json::Value::from(rows.as_slice());
+    [
+        format!(r#"{{"table":{},"coordinate":{},"rows":{rows},"#, text(table), text(coordinate)),
+        format!(r#""transaction":{},"statement":{},"read_version":{read_version},"#, text(transaction), text(statement)),
+        format!(r#""other_version":{other_version},"other_transaction":{},"#, text(other_transaction)),
+        format!(r#""other_statement":{}}}"#, text(other_statement)),
+    ]
+    .concat()
 }
 
 fn done_line(text: &str) -> String {
@@ -131,7 +151,11 @@ fn done_line(text: &str) -> String {
 fn error_line(error: &Error) -> String {
     let message = serde_json::Value::from(error.to_string());
     let (kind, sqlstate) = (error.kind().as_str(), error.sqlstate());
-    format!(r#"{{"ok":false,"error":{{"kind":"{kind}","sqlstate":"{sqlstate}","message":{message}}}}}"#)
+    let conflict = match error {
+        Error::Conflict(report) => format!(r#","conflict":{}"#, conflict(report)),
+        _ => String::new(),
+    };
+    format!(r#"{{"ok":false,"error":{{"kind":"{kind}","sqlstate":"{sqlstate}","message":{message}{conflict}}}}}"#)
 }
 
 #[cfg(test)]

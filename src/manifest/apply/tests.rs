@@ -4,7 +4,6 @@ use super::*;
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
 use crate::table::schema::FieldType;
-use crate::table::stats::ColumnStats;
 use crate::txn::action::{
     AddBase, AddDataFile, AddField, AddFragment, AlterField, AssertUniqueKeys, ChangeOfAddress, ConfigUpdate, DropField, MapLocation,
     RemoveFragment, ReserveFragmentIds, ResetTable, SetDeletionFile, TombstoneFieldData,
@@ -37,16 +36,17 @@ fn add_fragment(token: u32, physical_rows: u32) -> Action {
 }
 
 fn add_file(fragment: FragmentRef, row_groups: &[u32], fields: &[FieldRef]) -> Action {
-    let column = FileColumn { field: None, stats: ColumnStats::default() };
+    let column = FileColumn { field: None, ..FileColumn::default() };
     let file = DataFile {
         path: "data/a.parquet".into(),
         base: None,
         size_bytes: 10,
+        unchecked_bytes: 0,
         checksum: BlockChecksums { block_bytes: 16, crc32c: vec![0] }.into(),
         row_groups: row_groups.to_vec(),
         columns: vec![column; fields.len()],
     };
-    Action::AddDataFile(AddDataFile { fragment, file, fields: fields.to_vec(), data_change: true })
+    Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: fields.to_vec(), data_change: true })
 }
 
 fn add_field(token: u32, parent: Option<FieldRef>, name: &str, field_type: FieldType) -> Action {
@@ -167,7 +167,7 @@ fn a_file_has_as_many_rows_as_its_fragment_and_a_field_for_each_column() {
     assert_eq!(refusal(vec![add_fragment(0, 3), add_file(own(0), &[2, 2], &[])]), "'data/a.parquet' has 4 rows, its fragment 2 has 3");
     let Action::AddDataFile(mut file) = add_file(old(0), &[3], &[field(1)]) else { panic!("not a file") };
     file.fields.push(field(2));
-    assert_eq!(refusal(vec![Action::AddDataFile(file)]), "AddDataFile names 2 fields for the 1 columns of 'data/a.parquet'");
+    assert_eq!(refusal(vec![Action::AddDataFile(file)]), "AddDataFile names 2 fields for the 1 columns and parts of 'data/a.parquet'");
 }
 
 #[test]
@@ -287,15 +287,18 @@ fn a_field_gets_another_name_and_type_and_may_be_null() {
         add_field(1, Some(own_field(0)), "part", LEAF),
         Action::AlterField(AlterField { name: Some("z".into()), field_type: wide.clone(), ..alter(field(1)) }),
         Action::AlterField(AlterField { parent: Some(own_field(0)), name: Some("z".into()), ..alter(own_field(1)) }),
+        Action::AlterField(AlterField { nullable: Some(false), ..alter(field(2)) }),
     ]);
-    assert_eq!(columns(&after), [(1, "z", true), (2, "b", true), (3, "s", true), (4, "z", true)]);
+    assert_eq!(columns(&after), [(1, "z", true), (2, "b", false), (3, "s", true), (4, "z", true)]);
+    let part = AlterField { nullable: Some(false), parent: Some(own_field(0)), ..alter(own_field(1)) };
+    let structure = vec![add_field(0, None, "s", FieldType::Struct), add_field(1, Some(own_field(0)), "part", LEAF)];
+    assert!(refusal([structure, vec![Action::AlterField(part)]].concat()).contains("whose NULLs nobody looks at"));
     assert_eq!(after.schema.field(FieldId(1)).map(|field| &field.field_type), wide.as_ref());
     for (action, needle) in [
         (AlterField { name: Some("x".into()), ..alter(field(99)) }, "no field 99"),
         (AlterField { name: Some("x".into()), parent: Some(field(2)), ..alter(field(1)) }, "part of another field"),
         (AlterField { field_type: Some(FieldType::Leaf(DataType::Int16)), ..alter(field(1)) }, "not every value of field 1 ('a')"),
         (AlterField { field_type: Some(FieldType::Struct), ..alter(field(1)) }, "not every value of field 1 ('a')"),
-        (AlterField { nullable: Some(false), ..alter(field(1)) }, "may hold NULLs"),
         (AlterField { name: Some("b".into()), ..alter(field(1)) }, "share the name 'b'"),
     ] {
         let reason = refusal(vec![Action::AlterField(action)]);
@@ -378,6 +381,7 @@ fn a_fragment_takes_an_id_that_was_reserved() {
     let refused = |on: &Snapshot, actions| apply(on, &transaction(actions), 4).unwrap_err().to_string();
     assert_eq!(refused(&taken, actions), "there is a fragment 3 already");
     assert_eq!(refused(&reserved, vec![add_at(2, 1), add_at(2, 1)]), "there is a fragment 2 already");
+    assert_eq!(refused(&reserved, vec![add_at(2, 1), remove(old(2)), add_at(2, 1)]), "there is a fragment 2 already");
     assert_eq!(refused(&reserved, vec![add_at(5, 1)]), "fragment id 5 is not reserved");
     assert_eq!(refusal(vec![add_at(1, 1)]), "there is a fragment 1 already");
     let (late, _) = apply(&taken, &transaction(vec![add_at(4, 1), add_file(old(4), &[1], &[])]), 5).unwrap();

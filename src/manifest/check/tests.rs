@@ -10,9 +10,10 @@ fn file() -> DataFile {
         path: "data/a.parquet".into(),
         base: None,
         size_bytes: 1000,
+        unchecked_bytes: 0,
         checksum: Arc::new(BlockChecksums { block_bytes: 512, crc32c: vec![1, 2] }),
         row_groups: vec![60, 40],
-        columns: vec![FileColumn { field: Some(FieldId(1)), stats: ColumnStats::default() }],
+        columns: vec![FileColumn { field: Some(FieldId(1)), ..FileColumn::default() }],
     }
 }
 
@@ -118,7 +119,13 @@ fn a_vector_in_a_file_fits_its_fragment() {
 fn a_file_adds_up() {
     assert_eq!(check_data_file(&file()), Ok(()));
     type Change = fn(&mut DataFile);
-    let changes: [(&str, Change); 8] = [
+    let changes: [(&str, Change); 12] = [
+        ("bytes without checksums", |f| f.unchecked_bytes = 1),
+        ("after those that are not in it", |f| {
+            f.columns.insert(0, FileColumn { constant: Some(StatValue::Int(1)), ..FileColumn::default() });
+        }),
+        ("no field", |f| f.columns[0].parts = vec![FieldId(0)]),
+        ("no field", |f| f.columns[0].constant = Some(StatValue::Float(f64::NAN))),
         ("not a power of two", |f| f.checksum = Arc::new(BlockChecksums::default())),
         ("not a power of two", |f| Arc::make_mut(&mut f.checksum).block_bytes = 500),
         ("another number of checksums", |f| f.size_bytes = 1025),
@@ -134,8 +141,10 @@ fn a_file_adds_up() {
         let reason = reason(check_data_file(&file));
         assert!(reason.contains(needle), "{needle}: {reason}");
     }
-    let elsewhere = DataFile { base: Some(BaseId(1)), ..file() };
-    assert!(matches!(check_data_file(&elsewhere), Err(DecodeError::Unknown(_))));
+    let elsewhere = DataFile { base: Some(BaseId(1)), path: "k=v/größer 1.parquet".into(), unchecked_bytes: 10, ..file() };
+    assert_eq!(check_data_file(&elsewhere), Ok(()));
+    let none_checked = DataFile { unchecked_bytes: 1000, ..elsewhere };
+    assert!(reason(check_data_file(&none_checked)).contains("another number of checksums"));
 }
 
 #[test]
@@ -182,4 +191,14 @@ fn fields_are_given_out_and_not_nested_without_end() {
     assert!(check_fields(&nested(1, FieldType::Leaf(DataType::FixedSizeBinary(-1))), next).unwrap_err().contains("fixed size"));
     assert!(check_fields(&nested(1, FieldType::Struct), FieldId(1)).unwrap_err().contains("never given out"));
     assert!(check_fields(&[field(0, FieldType::Struct)], next).unwrap_err().contains("never given out"));
+}
+
+#[test]
+fn names_in_a_base_stay_in_it() {
+    for path in ["a", "a/b c/k=v/ü.parquet", "...", ".hidden", "a%20b"] {
+        assert_eq!(check_path_in_base(path), Ok(()), "{path}");
+    }
+    for path in ["", "/a", "a/", "a//b", ".", "..", "a/../b", "a/./b", "a\\b", "a\nb", &"x".repeat(4097)] {
+        assert!(check_path_in_base(path).is_err(), "{path:?}");
+    }
 }

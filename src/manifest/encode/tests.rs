@@ -73,6 +73,15 @@ fn column() -> impl Strategy<Value = ColumnStats> {
     (bounds(), option::of(any::<u64>())).prop_map(|((min, max), null_count)| ColumnStats { min, max, null_count })
 }
 
+/// A column of a field that is still to be said.
+fn file_column() -> impl Strategy<Value = FileColumn> {
+    let constant = (option::of(bounds()), any::<bool>()).prop_map(|(bounds, present)| bounds.filter(|_| present)?.0);
+    (column(), vec(1..90i32, 0..3), constant).prop_map(|(stats, parts, constant)| {
+        let parts = parts.into_iter().map(FieldId).collect();
+        FileColumn { field: None, parts, constant, stats }
+    })
+}
+
 /// A file of `rows` rows with these columns, the fields of which are still to be said.
 fn data_file(rows: u32) -> impl Strategy<Value = DataFile> {
     let groups = vec(1..=rows.max(1), 0..4).prop_map(move |cuts| {
@@ -86,14 +95,19 @@ fn data_file(rows: u32) -> impl Strategy<Value = DataFile> {
         groups
     });
     let checksum = (0..12u32, vec(any::<u32>(), 0..5));
-    ("[a-zA-Z0-9_-]{1,8}(\\.[a-z]{1,3})?", checksum, groups, vec(column(), 0..4)).prop_map(
-        |(name, (power, crc32c), row_groups, columns)| DataFile {
-            path: format!("data/x{name}"),
-            base: None,
-            size_bytes: (crc32c.len() as u64) << power,
+    let base = option::of(0..99u64);
+    ("[a-zA-Z0-9_-]{1,8}(\\.[a-z]{1,3})?", checksum, groups, vec(file_column(), 0..4), base).prop_map(
+        |(name, (power, crc32c), row_groups, mut columns, base)| DataFile {
+            path: if base.is_some() { format!("any folder/k=v/x{name}") } else { format!("data/x{name}") },
+            base: base.map(|_| BaseId(3)),
+            size_bytes: ((crc32c.len() as u64) << power) + base.unwrap_or(0),
+            unchecked_bytes: base.unwrap_or(0),
             checksum: Arc::new(BlockChecksums { block_bytes: 1 << power, crc32c }),
             row_groups,
-            columns: columns.into_iter().map(|stats| FileColumn { field: None, stats }).collect(),
+            columns: {
+                columns.sort_by_key(|column| column.constant.is_some());
+                columns
+            },
         },
     )
 }
@@ -168,8 +182,11 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
             Action::AddFragment(AddFragment { id, physical_rows: number, data_change: flag })
         }
         1 => {
-            let fields = file.columns.iter().zip(number..).map(|(_, number)| pick_field(number)).collect();
-            Action::AddDataFile(AddDataFile { fragment: pick(number), file, fields, data_change: flag })
+            let count = file.columns.iter().map(|column| 1 + column.parts.len()).sum();
+            let fields = (number..).take(count).map(pick_field).collect();
+            let base = file.base.map(Ref::Committed);
+            let file = DataFile { base: None, ..file };
+            Action::AddDataFile(AddDataFile { fragment: pick(number), file, base, fields, data_change: flag })
         }
         2 => {
             minted.fields.insert(Token(fields), FieldId(100 + fields as i32));
@@ -378,8 +395,11 @@ fn pages_that_no_reader_would_take_are_not_written() {
     assert!(encode(vec![plain_fragment(), plain_fragment()]).unwrap_err().to_string().contains("comes after"));
     let checksum = Arc::new(BlockChecksums { block_bytes: 512, crc32c: vec![] });
     let (path, base, row_groups) = ("data/a".into(), Some(BaseId(1)), vec![5]);
-    let elsewhere = DataFile { path, base, size_bytes: 0, checksum, row_groups, columns: vec![] };
-    assert!(encode(vec![Fragment { files: vec![elsewhere], ..plain_fragment() }]).unwrap_err().to_string().contains("outside the table"));
+    let elsewhere = DataFile { path, base, size_bytes: 0, unchecked_bytes: 0, checksum, row_groups, columns: vec![] };
+    let of = |files| encode(vec![Fragment { files, ..plain_fragment() }]);
+    assert!(of(vec![elsewhere.clone()]).is_ok());
+    let climbing = DataFile { path: "a/../../b".into(), ..elsewhere };
+    assert!(of(vec![climbing]).unwrap_err().to_string().contains("not the name of a file in a base"));
 }
 
 #[test]
@@ -405,12 +425,17 @@ fn the_bytes_of_a_commit_do_not_grow_with_the_table() {
         path: format!("data/{}.parquet", uuid::Uuid::from_u128(u128::from(id) << 64)),
         base: None,
         size_bytes: 256 << 20,
+        unchecked_bytes: 0,
         checksum: Arc::new(BlockChecksums { block_bytes: 8 << 20, crc32c: vec![id; 32] }),
         row_groups: vec![125_000; 8],
         columns: (1..=16)
             .map(|field| {
                 let (min, max) = (StatValue::Int(i64::from(id)), StatValue::Int(1 << 40));
-                FileColumn { field: Some(FieldId(field)), stats: ColumnStats { min: Some(min), max: Some(max), null_count: Some(0) } }
+                FileColumn {
+                    field: Some(FieldId(field)),
+                    stats: ColumnStats { min: Some(min), max: Some(max), null_count: Some(0) },
+                    ..FileColumn::default()
+                }
             })
             .collect(),
     };

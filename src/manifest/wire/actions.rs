@@ -1,6 +1,6 @@
 //! The messages of actions: what a transaction is made of. The rules of the other messages hold here too.
 
-use super::{DataFile, DeletionFile, FieldRef, FragmentRef};
+use super::{BaseRef, DataFile, DeletionFile, FieldRef, FragmentRef};
 use bytes::Bytes;
 use prost::{Message, Oneof};
 use std::collections::BTreeMap;
@@ -63,6 +63,8 @@ pub(crate) struct AddDataFile {
     pub fields: Vec<FieldRef>,
     #[prost(bool, tag = "4")]
     pub data_change: bool,
+    #[prost(message, optional, tag = "5")]
+    pub base: Option<BaseRef>,
 }
 
 #[derive(Clone, PartialEq, Message)]

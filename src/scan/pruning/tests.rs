@@ -16,11 +16,12 @@ fn bounds(min: i64, max: i64, nulls: u64) -> ColumnStats {
 
 /// A fragment of 100 rows that holds fields 1 to 3.
 fn fragment(id: u32, a: ColumnStats, text: ColumnStats, float: ColumnStats, deleted: u32) -> Arc<Fragment> {
-    let column = |(stats, id): (ColumnStats, i32)| FileColumn { field: Some(FieldId(id)), stats };
+    let column = |(stats, id): (ColumnStats, i32)| FileColumn { field: Some(FieldId(id)), stats, ..FileColumn::default() };
     let file = DataFile {
         path: "data/x.parquet".into(),
         base: None,
         size_bytes: 1,
+        unchecked_bytes: 0,
         checksum: Arc::new(BlockChecksums::default()),
         row_groups: vec![100],
         columns: [a, text, float].into_iter().zip(1..).map(column).collect(),

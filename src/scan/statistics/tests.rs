@@ -172,9 +172,13 @@ fn fragment(stats: ColumnStats, deleted: u32) -> Fragment {
         path: "data/x.parquet".into(),
         base: None,
         size_bytes: 1,
+        unchecked_bytes: 0,
         checksum: Arc::new(BlockChecksums::default()),
         row_groups: vec![10],
-        columns: vec![FileColumn { field: None, stats: ColumnStats::default() }, FileColumn { field: Some(FieldId(1)), stats }],
+        columns: vec![
+            FileColumn { field: None, ..FileColumn::default() },
+            FileColumn { field: Some(FieldId(1)), stats, ..FileColumn::default() },
+        ],
     };
     let deletions = DeletionFile::inline(&(0..deleted).collect());
     Fragment { id: FragmentId(3), physical_rows: 10, files: vec![file], deletions, created_at: 1, updated_at: 1 }

@@ -152,15 +152,13 @@ async fn parts_of_structs_that_names_do_not_find_are_refused() {
 }
 
 #[tokio::test]
-async fn files_with_other_ids_than_amend_gives_are_refused() {
+async fn files_whose_columns_cannot_be_told_apart_are_refused() {
     let table = arrow(&[column(1, "a", DataType::Int64), column(2, "b", DataType::Int64)]);
     let field = |name: &str, id: Option<i32>| {
         let metadata: HashMap<String, String> = id.map(|id| (PARQUET_FIELD_ID.to_owned(), id.to_string())).into_iter().collect();
         ArrowField::new(name, DataType::Int64, true).with_metadata(metadata)
     };
     for (fields, reason) in [
-        (vec![field("a", Some(1)), field("b", None)], "column 'b' has no field id"),
-        (vec![field("a", Some(1)), field("x", Some(1))], "two of its columns have field id 1"),
         (vec![field("a", Some(1)), field("a", Some(2))], "two of its columns are called 'a'"),
         (vec![field("a", Some(1)), field("__amend_offset", Some(2))], "'__amend_offset', which is reserved"),
     ] {
@@ -239,7 +237,7 @@ fn only_what_differs_in_type_is_cast() {
     let table = TableSchema::new(vec![column(2, "c", DataType::Int64), column(1, "w", DataType::Int64), column(3, "b", DataType::Utf8)]);
     let table = table.unwrap();
     let file = arrow(&[column(1, "a", DataType::Int32), column(4, "c", DataType::Int64), column(2, "b", DataType::Int64)]);
-    let factory = FieldIdAdapterFactory::new(table.to_arrow());
+    let factory = FieldIdAdapterFactory::new(table.to_arrow(), Arc::default());
     let adapter = factory.create(table.to_plain_arrow(), Arc::new(file)).unwrap();
     let read = |name: &str, index: usize| adapter.rewrite(Arc::new(Column::new(name, index))).unwrap();
     assert_eq!(read("c", 0).downcast_ref::<Column>(), Some(&Column::new("b", 2)));

@@ -6,13 +6,13 @@ use crate::scan::plan::{ScanRequest, plan};
 use crate::scan::statistics::from_parquet;
 use crate::store::{ObjectName, Store, Written};
 use crate::table::deletion_vector::DeletionFile;
-use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, Fragment};
+use crate::table::fragment::{Base, BaseId, BlockChecksums, DataFile, FileColumn, Fragment};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{FieldId, PARQUET_FIELD_ID, TableSchema};
 use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType, utils::conjunction};
@@ -21,6 +21,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use roaring::RoaringBitmap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How files are written.
@@ -42,6 +43,7 @@ impl Layout {
 pub struct Table {
     pub store: Store,
     pub schema: Arc<TableSchema>,
+    pub bases: BTreeMap<BaseId, Base>,
     pub fragments: Vec<(Arc<Fragment>, Option<Arc<RoaringBitmap>>)>,
     pub pushdown_filters: Option<bool>,
 }
@@ -49,7 +51,7 @@ pub struct Table {
 impl Table {
     pub fn new(arrow: &Schema) -> Self {
         let schema = Arc::new(TableSchema::from_arrow(arrow, FieldId(1)).unwrap());
-        Table { store: Store::memory(), schema, fragments: Vec::new(), pushdown_filters: None }
+        Table { store: Store::memory(), schema, bases: BTreeMap::new(), fragments: Vec::new(), pushdown_filters: None }
     }
 
     /// Adds a fragment whose id is the next after the last. The columns of `batch` are the table's, in order.
@@ -92,6 +94,7 @@ impl Table {
             store: self.store.clone(),
             table: "t".into(),
             schema: Arc::clone(&self.schema),
+            bases: self.bases.clone(),
             fragments: self.fragments.clone(),
             projection: None,
             predicate: None,
@@ -109,6 +112,19 @@ pub fn config(target_partitions: usize) -> SessionConfig {
     let mut config = SessionConfig::new().with_target_partitions(target_partitions);
     config.options_mut().optimizer.repartition_file_min_size = 1;
     config
+}
+
+fn id_of(field: &Field) -> Option<FieldId> {
+    field.metadata().get(PARQUET_FIELD_ID).map(|id| FieldId(id.parse().unwrap()))
+}
+
+fn parts_of(data_type: &DataType) -> Vec<FieldId> {
+    let parts: Vec<&FieldRef> = match data_type {
+        DataType::Struct(parts) => parts.iter().collect(),
+        DataType::List(part) | DataType::LargeList(part) | DataType::FixedSizeList(part, _) | DataType::Map(part, _) => vec![part],
+        _ => vec![],
+    };
+    parts.into_iter().flat_map(|part| id_of(part).into_iter().chain(parts_of(part.data_type())).collect::<Vec<_>>()).collect()
 }
 
 /// Writes a file whose fields have the ids that are in the schema of `batch`.
@@ -129,13 +145,16 @@ pub async fn write(store: &Store, batch: &RecordBatch, layout: Layout) -> DataFi
     store.write(&name, Bytes::from(bytes)).await.unwrap();
     let schema = batch.schema();
     let columns = schema.fields().iter().enumerate().map(|(position, field)| FileColumn {
-        field: field.metadata().get(PARQUET_FIELD_ID).map(|id| FieldId(id.parse().unwrap())),
+        field: id_of(field),
+        parts: parts_of(field.data_type()),
         stats: from_parquet(&footer, position, field.data_type(), false),
+        ..FileColumn::default()
     });
     DataFile {
         path: name.into(),
         base: None,
         size_bytes: written.size_bytes,
+        unchecked_bytes: 0,
         checksum: Arc::new(BlockChecksums { block_bytes: written.block_bytes, crc32c: written.crc32c }),
         row_groups: footer.row_groups().iter().map(|group| group.num_rows() as u32).collect(),
         columns: columns.collect(),

@@ -148,11 +148,12 @@ async fn pushdown_is_a_choice_of_the_scan() {
 }
 
 #[tokio::test]
-async fn files_outside_of_the_folder_are_not_read_yet() {
+async fn a_file_in_a_base_that_the_table_does_not_have_is_refused() {
     let mut table = table(&[10]).await;
     Arc::make_mut(&mut table.fragments[0].0).files[0].base = Some(BaseId(0));
     let error = table.query("SELECT id FROM t").await.unwrap_err();
-    assert!(matches!(cause(&error), Some(Error::Unsupported { .. })), "{error:?}");
+    assert!(matches!(cause(&error), Some(Error::Damaged { .. })), "{error:?}");
+    assert!(error.to_string().contains("base 0, which the table does not have"), "{error}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! `table_history('t')`: one row for each statement of each version, newest version first.
 
 use super::of_table::OfTable;
+use crate::commit::staged::objects;
 use crate::error::Result;
 use crate::manifest::log::VersionLog;
 use async_trait::async_trait;
@@ -28,6 +29,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         small("vectors_merged"),
         small("groups_dropped"),
         small("reran"),
+        small("files_written"),
         Field::new("transaction_id", DataType::Utf8, false),
         Field::new("writer", DataType::Utf8, false),
     ]))
@@ -56,6 +58,7 @@ pub async fn history(log: &VersionLog) -> Result<RecordBatch> {
                 rows.vectors_merged.push(committed.facts.vectors_merged);
                 rows.groups_dropped.push(committed.facts.groups_dropped);
                 rows.reran.push(committed.facts.reran);
+                rows.files_written.push(objects(step.actions.iter()).len() as u32);
                 rows.transaction.push(committed.transaction.id.to_string());
                 rows.writer.push(version.writer.clone());
             }
@@ -81,6 +84,7 @@ struct Rows {
     vectors_merged: Vec<u32>,
     groups_dropped: Vec<u32>,
     reran: Vec<u32>,
+    files_written: Vec<u32>,
     transaction: Vec<String>,
     writer: Vec<String>,
 }
@@ -106,6 +110,7 @@ impl Rows {
             small(self.vectors_merged),
             small(self.groups_dropped),
             small(self.reran),
+            small(self.files_written),
             text(self.transaction),
             text(self.writer),
         ];

@@ -22,7 +22,15 @@ fn path() -> Path {
 
 fn check_of(bytes: &[u8]) -> FileCheck {
     let Written { size_bytes, block_bytes, crc32c } = Written::of(bytes);
-    FileCheck { size_bytes, block_bytes, crc32c: crc32c.into(), table: "orders".into(), object: "data/x.parquet".into() }
+    FileCheck {
+        elsewhere: None,
+        size_bytes,
+        unchecked_bytes: 0,
+        block_bytes,
+        crc32c: crc32c.into(),
+        table: "orders".into(),
+        object: "data/x.parquet".into(),
+    }
 }
 
 /// Blocks smaller than real ones, so that edges are met often.
@@ -276,4 +284,50 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+/// Only the last 1,000 of `bytes` have checksums, in blocks of 256.
+fn footer_only(bytes: &[u8]) -> FileCheck {
+    let unchecked = bytes.len() - 1000;
+    let crc32c = bytes[unchecked..].chunks(256).map(crate::store::crc32c).collect();
+    FileCheck { unchecked_bytes: unchecked as u64, block_bytes: 256, crc32c, ..check_of(bytes) }
+}
+
+#[tokio::test]
+async fn bytes_without_checksums_are_handed_out_as_they_are() {
+    let bytes = sample(10_000);
+    let store = verified(holding(bytes.clone()).await, footer_only(&bytes));
+    for range in [0..10_000, 0..1, 8_999..9_000, 8_999..9_001, 9_000..9_001, 9_255..9_257, 8_000..9_300, 9_999..10_000] {
+        let expected = &bytes[range.start as usize..range.end as usize];
+        assert_eq!(store.get_range(&path(), range.clone()).await.unwrap(), expected, "{range:?}");
+        assert_eq!(store.get_ranges(&path(), &[0..3, range.clone(), 9_990..9_995]).await.unwrap()[1], expected, "{range:?}");
+    }
+    let mut flipped = bytes.clone();
+    flipped[8_999] ^= 1;
+    let store = verified(holding(flipped.clone()).await, footer_only(&bytes));
+    assert_eq!(store.get_range(&path(), 0..9_100).await.unwrap(), &flipped[..9_100]);
+}
+
+#[tokio::test]
+async fn nothing_is_handed_out_before_what_has_checksums_matches() {
+    let bytes = sample(10_000);
+    let mut flipped = bytes.clone();
+    flipped[9_999] ^= 1;
+    let store = verified(holding(flipped).await, footer_only(&bytes));
+    assert_eq!(damage(store.get_range(&path(), 0..10).await), "the checksum of its bytes 9768..10000 does not match");
+    assert_eq!(damage(store.get_ranges(&path(), &[0..10]).await), "the checksum of its bytes 9768..10000 does not match");
+    let none = FileCheck { unchecked_bytes: 10_000, crc32c: Arc::new([]), ..footer_only(&bytes) };
+    assert!(damage(verified(holding(bytes.clone()).await, none).get_range(&path(), 0..10).await).contains("0 checksums are recorded"));
+}
+
+#[tokio::test]
+async fn a_file_elsewhere_is_read_there() {
+    let bytes = sample(1_000);
+    let elsewhere = InMemory::new();
+    let there = Path::from("other/name");
+    elsewhere.put(&there, bytes.clone().into()).await.unwrap();
+    let check = FileCheck { elsewhere: Some(Elsewhere { objects: Arc::new(elsewhere), location: there }), ..check_of(&bytes) };
+    let store = verified(Arc::new(InMemory::new()), check);
+    assert_eq!(store.get_range(&path(), 10..20).await.unwrap(), &bytes[10..20]);
+    assert_eq!(store.head(&path()).await.unwrap().size, 1_000);
 }

@@ -1,7 +1,8 @@
 //! `AddDataFile`: a file that holds columns of a fragment.
 //!
-//! Applied: the file joins the fragment's files, its columns named by the resolved field ids. A field that the fragment
-//! holds already must have been tombstoned before.
+//! Applied: the file joins the fragment's files, its columns and their parts named by the resolved field ids. A field that the
+//! fragment holds already must have been tombstoned before. The record says where a field is found, not the ids that the file
+//! carries: those may be none, or others than the field has got.
 
 use crate::manifest::apply::{ApplyError, Applying};
 use crate::manifest::frame::DecodeError;
@@ -9,7 +10,7 @@ use crate::manifest::record::required;
 use crate::manifest::wire;
 use crate::table::fragment::DataFile;
 use crate::txn::footprint::{Coordinate, Facet, Footprint, Mode};
-use crate::txn::refs::{FieldRef, FragmentRef, Ref};
+use crate::txn::refs::{BaseRef, FieldRef, FragmentRef, Ref};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -18,9 +19,11 @@ use std::sync::Arc;
 pub struct AddDataFile {
     /// The fragment.
     pub fragment: FragmentRef,
-    /// The file; the fields of its columns are in `fields`, not here.
+    /// The file; its base and the fields of its columns are in `base` and `fields`, not here.
     pub file: DataFile,
-    /// The field of each of its columns, in file order.
+    /// The base that its path is in; `None` for the table folder.
+    pub base: Option<BaseRef>,
+    /// The field of each of its columns, in file order, each followed by the fields of its parts.
     pub fields: Vec<FieldRef>,
     /// `false` when the rows were in the table before.
     pub data_change: bool,
@@ -29,11 +32,11 @@ pub struct AddDataFile {
 impl AddDataFile {
     /// Applies the action.
     pub(crate) fn apply(&self, to: &mut Applying) -> Result<(), ApplyError> {
-        if self.fields.len() != self.file.columns.len() {
+        if self.fields.len() != fields_of(&self.file) {
             return Err(ApplyError::new(format!(
-                "AddDataFile names {} fields for the {} columns of '{}'",
+                "AddDataFile names {} fields for the {} columns and parts of '{}'",
                 self.fields.len(),
-                self.file.columns.len(),
+                fields_of(&self.file),
                 self.file.path
             )));
         }
@@ -46,9 +49,15 @@ impl AddDataFile {
             )));
         }
         let mut file = self.file.clone();
+        file.base = self.base.map(|base| to.base(base)).transpose()?;
         let mut held = BTreeSet::new();
-        for (column, field) in file.columns.iter_mut().zip(&self.fields) {
+        let mut fields = self.fields.iter();
+        for column in &mut file.columns {
+            let Some(field) = fields.next() else { break };
             let id = to.field(*field)?;
+            for (part, field) in column.parts.iter_mut().zip(&mut fields) {
+                *part = to.field(*field)?;
+            }
             if fragment.backing(id).is_some() {
                 return Err(ApplyError::new(format!("fragment {} holds field {id} already", fragment.id)));
             }
@@ -72,7 +81,25 @@ impl AddDataFile {
                 into.claim(Coordinate::FieldData(fragment, field), Mode::Writes);
             }
         }
+        let mut fields = self.fields.iter();
+        for column in self.file.columns.iter().filter(|_| self.data_change) {
+            let field = fields.next().and_then(|field| field.committed());
+            if let Some(field) = field {
+                into.gives_values(self.fragment, field, column.stats.null_count != Some(0));
+            }
+            // Whether a part is NULL is not known of files; a part never becomes NOT NULL.
+            fields.by_ref().take(column.parts.len()).for_each(drop);
+        }
+        if let (Some(Ref::Committed(base)), true) = (self.base, self.data_change) {
+            // A file that others wrote is in the table once, whoever adopts it.
+            into.claim(Coordinate::FileInBase(base, self.file.path.clone()), Mode::Writes);
+        }
     }
+}
+
+/// How many fields a file holds: one for each column and each part of it.
+fn fields_of(file: &DataFile) -> usize {
+    file.columns.iter().map(|column| 1 + column.parts.len()).sum()
 }
 
 impl From<&AddDataFile> for wire::AddDataFile {
@@ -82,6 +109,7 @@ impl From<&AddDataFile> for wire::AddDataFile {
             file: Some((&action.file).into()),
             fields: action.fields.iter().map(|field| (*field).into()).collect(),
             data_change: action.data_change,
+            base: action.base.map(Into::into),
         }
     }
 }
@@ -90,13 +118,19 @@ impl TryFrom<wire::AddDataFile> for AddDataFile {
     type Error = DecodeError;
 
     fn try_from(action: wire::AddDataFile) -> Result<Self, DecodeError> {
-        let file: DataFile = required(action.file, "the file of AddDataFile")?.try_into()?;
-        if action.fields.len() != file.columns.len() {
+        let base = action.base.map(BaseRef::try_from).transpose()?;
+        let mut file = required(action.file, "the file of AddDataFile")?;
+        // What a path may be depends on where it is; the id comes from the action.
+        file.base = base.map(|_| 0);
+        let mut file = DataFile::try_from(file)?;
+        file.base = None;
+        if action.fields.len() != fields_of(&file) {
             return Err(DecodeError::damaged(format!("AddDataFile names another number of fields than '{}' has columns", file.path)));
         }
         Ok(AddDataFile {
             fragment: required(action.fragment, "the fragment of AddDataFile")?.try_into()?,
             file,
+            base,
             fields: action.fields.into_iter().map(FieldRef::try_from).collect::<Result<_, _>>()?,
             data_change: action.data_change,
         })

@@ -49,7 +49,7 @@ impl AddFragment {
             into.claim(Coordinate::FragmentExistence(id), Mode::Writes);
         }
         if self.data_change {
-            into.inserts_rows();
+            into.inserts_rows_of(self.id);
         }
     }
 }

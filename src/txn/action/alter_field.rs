@@ -1,8 +1,9 @@
-//! `AlterField`: a field gets another name, a wider type, or may be NULL from now on. No rows are rewritten: files are read
-//! by field id and their values are cast.
+//! `AlterField`: a field gets another name, a wider type, or may be NULL from now on, or may not. No rows are rewritten: files are
+//! read by field id and their values are cast.
 //!
-//! Each of the three is a facet, and different facets of one field commute. What would need a look at rows is refused: a type
-//! that does not hold every value of the old one, and NOT NULL.
+//! Each of the three is a facet, and different facets of one field commute. A type that does not hold every value of the old one is
+//! refused. Whether there are NULLs in a field that becomes NOT NULL is for the statement to look at, in the version that it read;
+//! what landed since may not have brought any.
 
 use crate::manifest::apply::{ApplyError, Applying};
 use crate::manifest::frame::DecodeError;
@@ -45,12 +46,11 @@ impl AlterField {
             }
             field.field_type.clone_from(field_type);
         }
-        match self.nullable {
-            Some(false) if field.nullable => {
-                return Err(ApplyError::new(format!("field {id} ('{}') may hold NULLs already", field.name)));
+        if let Some(nullable) = self.nullable {
+            if parent.is_some() && field.nullable && !nullable {
+                return Err(ApplyError::new(format!("field {id} ('{}') is a part of another, whose NULLs nobody looks at", field.name)));
             }
-            Some(nullable) => field.nullable = nullable,
-            None => {}
+            field.nullable = nullable;
         }
         Ok(())
     }
@@ -64,6 +64,9 @@ impl AlterField {
                 // The parts of a field that nobody else can see.
                 Some(Ref::Local(_)) => {}
             }
+        }
+        if self.nullable == Some(false) {
+            into.forbid_null(self.field);
         }
         let Ref::Committed(field) = self.field else { return };
         into.claim(Coordinate::FieldDefinition(field), Mode::WritesPart);

@@ -8,6 +8,16 @@ fn bitmap(rows: &[u32]) -> RoaringBitmap {
     rows.iter().copied().collect()
 }
 
+/// Where each row of a target came from.
+fn arrived(map: &AddressMap, target: usize) -> Vec<(usize, u32)> {
+    let Arrivals { rows, order } = map.arrivals(target).unwrap();
+    let rows: Vec<(usize, u32)> = rows.iter().flat_map(|(at, rows)| rows.iter().map(move |row| (*at, row))).collect();
+    match order {
+        None => rows,
+        Some(order) => order.iter().map(|at| rows[*at as usize]).collect(),
+    }
+}
+
 #[test]
 fn rows_land_where_the_picture_says() {
     let sources = vec![MapSource { physical_rows: 4, absent: bitmap(&[2]) }, MapSource { physical_rows: 4, absent: bitmap(&[0]) }];
@@ -21,7 +31,7 @@ fn rows_land_where_the_picture_says() {
 #[test]
 fn a_map_that_does_not_add_up_is_refused() {
     let source = |absent: &[u32]| vec![MapSource { physical_rows: 3, absent: bitmap(absent) }];
-    assert!(AddressMap::in_order(source(&[1]), vec![3]).unwrap_err().0.contains("2 rows left the sources, 3 arrived"));
+    assert!(AddressMap::in_order(source(&[1]), vec![3]).unwrap_err().to_string().contains("2 rows left the sources, 3 arrived"));
     assert!(AddressMap::in_order(source(&[3]), vec![2]).unwrap_err().0.contains("go beyond"));
     let map = AddressMap::in_order(source(&[]), vec![3]).unwrap();
     assert!(map.move_rows(0, &bitmap(&[3])).is_err());
@@ -71,6 +81,10 @@ fn damaged_positions_are_refused_when_they_are_read_or_used() {
             match map.move_rows(0, &all) {
                 Err(_) => refused += 1,
                 Ok(moved) => assert_eq!(moved.absent.len() + moved.targets.iter().map(|(_, rows)| rows.len()).sum::<u64>(), 2000),
+            }
+            if let Ok(arrivals) = map.arrivals(0) {
+                let order: RoaringBitmap = arrivals.order.unwrap().into_iter().collect();
+                assert_eq!((order.len(), order.max()), (2000, Some(1999)));
             }
         }
     }
@@ -128,6 +142,12 @@ proptest! {
             prop_assert_eq!(map.origin(*target, *offset), Some(*row));
         }
         prop_assert_eq!(map.origin(0, map.targets()[0]), None);
+        for target in 0..map.targets().len() {
+            let expected: BTreeMap<u32, (usize, u32)> =
+                address.iter().filter(|(_, (to, _))| *to == target).map(|(row, (_, offset))| (*offset, *row)).collect();
+            prop_assert_eq!(arrived(&map, target), expected.into_values().collect::<Vec<_>>());
+        }
+        prop_assert!(map.arrivals(map.targets().len()).is_err());
         for (at, source) in sources.iter().enumerate() {
             let rows: RoaringBitmap = asked.iter().map(|i| i.index(source.physical_rows as usize) as u32).collect();
             let moved = map.move_rows(at, &rows).unwrap();
@@ -174,6 +194,9 @@ proptest! {
         let targets = vec![cut, survivors.len() as u32 - cut];
         let map = AddressMap::permuted(sources.clone(), targets, &positions).unwrap();
         prop_assert_eq!(&wire::decode(&wire::encode(&map)).unwrap(), &map);
+        for (target, range) in [(0, 0..cut as usize), (1, cut as usize..order.len())] {
+            prop_assert_eq!(arrived(&map, target), order[range].iter().map(|at| survivors[*at]).collect::<Vec<_>>());
+        }
         let went: BTreeMap<(usize, u32), u32> = survivors.iter().copied().zip(place).collect();
         for (source, from) in sources.iter().enumerate() {
             let rows: RoaringBitmap = asked.iter().map(|i| i.index(from.physical_rows as usize) as u32).collect();

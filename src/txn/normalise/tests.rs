@@ -3,8 +3,11 @@
 
 use super::*;
 use crate::table::row_address::FragmentId;
+use crate::table::schema::FieldId;
+use crate::txn::action::{AddDataFile, TombstoneFieldData};
+use crate::txn::composite::RowCounts;
 use crate::txn::refs::{Ref, Token};
-use crate::txn::testbed::{Draft, Testbed};
+use crate::txn::testbed::{Draft, Testbed, data_file};
 
 fn old(id: u32) -> FragmentRef {
     Ref::Committed(FragmentId(id))
@@ -42,6 +45,21 @@ fn what_was_inserted_and_removed_leaves_its_steps() {
     assert_eq!((kinds(&draft), rows.len()), (vec![vec![], vec!["SetDeletionFile"], vec![]], 7));
     let counts: Vec<(u64, u64)> = draft.transaction.steps.iter().map(|step| (step.counts.inserted, step.counts.deleted)).collect();
     assert_eq!(counts, [(2, 0), (0, 1), (0, 2)]);
+}
+
+#[test]
+fn values_that_came_and_went_in_a_fragment_go_with_it() {
+    let value = Ref::Committed(FieldId(2));
+    let mut draft = Testbed::of(&[&[0, 1]]).draft();
+    let fragment = draft.insert(&[(10, 0)]);
+    let tombstone = |fragment| Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: vec![value], data_change: true });
+    let fill = |fragment| {
+        let (file, fields) = (data_file("data/anew.parquet", 1, 1), vec![value]);
+        Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change: true })
+    };
+    draft.step("FILL", String::new(), vec![tombstone(fragment), fill(fragment), tombstone(old(0))], RowCounts::default());
+    draft.remove(&[fragment]);
+    assert_eq!(kinds(&draft.normalised_if(true)), [vec![], vec!["TombstoneFieldData"], vec![]]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Deletions of others in fragments that we move are carried through our own maps, in the order of our actions, so that
 //! a row that moved twice is followed twice.
 
+use super::columns::Gather;
 use super::rows::DeletedRows;
 use super::{Collision, Found, Group, Rebase, broken, count, rows::REPORTED_ROWS, unusable};
 use crate::table::row_address::{FragmentId, RowAddress};
@@ -20,6 +21,8 @@ pub struct Rebased {
     pub transaction: Transaction,
     /// Rows of fragments that the transaction adds and that others deleted before they moved, by fragment.
     pub carried: BTreeMap<FragmentRef, RoaringBitmap>,
+    /// Columns whose values have to be gathered into files before it can land; their actions are not in `transaction`.
+    pub gathers: Vec<Gather>,
     /// How many versions were walked over.
     pub versions: u64,
     /// Row addresses followed through maps.
@@ -36,7 +39,7 @@ impl Rebase {
     pub fn finish(&self, exists: impl Fn(FragmentId) -> bool) -> Result<Rebased, Collision> {
         let mut pending: BTreeMap<FragmentRef, DeletedRows> =
             self.foreign.iter().map(|(id, rows)| (Ref::Committed(*id), DeletedRows::plain(rows.clone()))).collect();
-        let mut rows_carried = self.rows_carried;
+        let mut rows_carried = self.rows_carried + self.columns.rows_followed;
         let mut already_deleted = self.already_deleted.clone();
         let mut claimed = self.claimed_by_step();
         let mut groups = self.groups.iter();
@@ -50,6 +53,9 @@ impl Rebase {
                     Action::AddFragment(add) if self.is_dropped_target(add.id) => {}
                     Action::AddDataFile(add) if self.is_dropped_target(add.fragment) || gone(add.fragment) => {}
                     Action::TombstoneFieldData(tombstone) if gone(tombstone.fragment) => {}
+                    // Its columns are gathered where its rows are now.
+                    Action::AddDataFile(add) if self.columns.has_moved(add.fragment) => {}
+                    Action::TombstoneFieldData(tombstone) if self.columns.has_moved(tombstone.fragment) => {}
                     Action::RemoveFragment(remove) if self.is_dropped_source(remove.fragment) || gone(remove.fragment) => {}
                     Action::AddFragment(_)
                     | Action::AddDataFile(_)
@@ -100,6 +106,7 @@ impl Rebase {
         Ok(Rebased {
             transaction: Transaction { id: self.ours.id, read_version: self.ours.read_version, steps },
             carried: carried.map(|(fragment, rows)| (fragment, rows.added)).collect(),
+            gathers: self.gathers(&exists).map_err(|e| broken(&e.0))?,
             versions: self.versions,
             rows_carried,
             vectors_merged: self.merged.len() as u32,

@@ -20,6 +20,8 @@ pub(super) enum Statement {
     DeleteFragment(u16),
     /// Some keys.
     Update(Vec<u16>),
+    /// Some keys, in column form.
+    UpdateInPlace(Vec<u16>),
     /// Keys to delete, keys to update, new rows.
     Merge(Vec<u16>, Vec<u16>, u8),
     /// Groups of fragments, and where their targets are cut; `shuffle` gives rows another order.
@@ -49,6 +51,7 @@ fn statement() -> impl Strategy<Value = Statement> {
         5 => picks().prop_map(Statement::Delete),
         1 => any::<u16>().prop_map(Statement::DeleteFragment),
         5 => picks().prop_map(Statement::Update),
+        4 => picks().prop_map(Statement::UpdateInPlace),
         2 => (picks(), picks(), 0u8..3).prop_map(|(deleted, updated, rows)| Statement::Merge(deleted, updated, rows)),
         7 => (vec(group, 1..3), any::<bool>(), any::<Option<u8>>())
             .prop_map(|(groups, removals_first, shuffle)| Statement::Optimize { groups, removals_first, shuffle }),

@@ -4,7 +4,6 @@ use super::*;
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
 use crate::table::schema::FieldType;
-use crate::table::stats::ColumnStats;
 use crate::txn::action::{AddDataFile, AddField, AddFragment, ChangeOfAddress, MapLocation, RemoveFragment, SetDeletionFile};
 use std::sync::Arc;
 
@@ -137,12 +136,12 @@ fn messages_that_contradict_themselves_are_refused() {
 
 #[test]
 fn a_file_has_one_field_a_column() {
-    let column = FileColumn { field: None, stats: ColumnStats::default() };
+    let column = FileColumn { field: None, ..FileColumn::default() };
     let checksum = Arc::new(BlockChecksums { block_bytes: 512, crc32c: vec![1] });
     let (path, row_groups) = ("data/a".into(), vec![10]);
-    let file = DataFile { path, base: None, size_bytes: 10, checksum, row_groups, columns: vec![column] };
+    let file = DataFile { path, base: None, size_bytes: 10, unchecked_bytes: 0, checksum, row_groups, columns: vec![column] };
     let add = |file: &DataFile, fields| {
-        let action = Action::AddDataFile(AddDataFile { fragment: LOCAL, file: file.clone(), fields, data_change: false });
+        let action = Action::AddDataFile(AddDataFile { fragment: LOCAL, file: file.clone(), base: None, fields, data_change: false });
         round_trip(&committed(vec![add_fragment(0), action], 1, 0))
     };
     assert_eq!(add(&file, vec![Ref::Committed(FieldId(1))]), Ok(()));

@@ -29,14 +29,16 @@ use std::sync::{Arc, Mutex};
 /// What isolation the sessions ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
+    Serializable,
     Snapshot,
 }
 
 impl Isolation {
-    /// What a session says to get it, if it has to say something.
-    fn setting(self) -> Option<&'static str> {
+    /// What a session says to get it.
+    fn setting(self) -> &'static str {
         match self {
-            Isolation::Snapshot => None,
+            Isolation::Snapshot => "SET amend.isolation = 'snapshot'",
+            Isolation::Serializable => "SET amend.isolation = 'serializable'",
         }
     }
 }
@@ -50,6 +52,8 @@ pub struct Spec {
     pub transactions: usize,
     pub clients: usize,
     pub keys: i64,
+    /// The last of the keys, so many, have no row before the first write of them.
+    pub absent: i64,
     /// Whether the table is compacted meanwhile.
     pub compacted: bool,
     /// Whether the store fails now and then.
@@ -61,7 +65,9 @@ impl Spec {
     pub fn of_seed(seed: u64, workload: Workload, isolation: Isolation, transactions: usize) -> Spec {
         let random = &mut StdRng::seed_from_u64(seed);
         let (clients, keys) = (random.random_range(4..7), random.random_range(3..8));
-        Spec { seed, workload, isolation, transactions, clients, keys, compacted: seed.is_multiple_of(2), faulty: seed % 4 >= 2 }
+        // Two that insert a key which neither has read both land under snapshot isolation.
+        let absent = if isolation == Isolation::Serializable { 2 } else { 0 };
+        Spec { seed, workload, isolation, transactions, clients, keys, absent, compacted: seed.is_multiple_of(2), faulty: seed % 4 >= 2 }
     }
 }
 
@@ -153,7 +159,7 @@ pub async fn run(spec: Spec) -> Observed {
 async fn prepare(session: &Session, spec: Spec) {
     session.execute("CREATE TABLE t (k BIGINT NOT NULL, v VARCHAR NOT NULL)").await.unwrap();
     session.execute(&format!("SET amend.rows_per_fragment = {}", 1 + spec.seed % 4)).await.unwrap();
-    let rows: Vec<String> = (0..spec.keys).map(|key| format!("({key}, '')")).collect();
+    let rows: Vec<String> = (0..spec.keys - spec.absent).map(|key| format!("({key}, '')")).collect();
     session.execute(&format!("INSERT INTO t VALUES {}", rows.join(", "))).await.unwrap();
 }
 
@@ -182,10 +188,9 @@ async fn compact(world: Arc<World>, lake: Lake) {
 async fn client(world: Arc<World>, lake: Lake, who: usize) {
     let session = session_of(&lake, 1 + who % 2).await;
     session.execute("SET amend.max_statement_attempts = 1000").await.unwrap();
-    if let Some(setting) = world.spec.isolation.setting() {
-        session.execute(setting).await.unwrap();
-    }
+    session.execute(world.spec.isolation.setting()).await.unwrap();
     session.execute(&format!("SET amend.rows_per_fragment = {}", 1 + who % 3)).await.unwrap();
+    session.execute(&format!("SET amend.update_form = '{}'", ["auto", "columns", "rows"][who % 3])).await.unwrap();
     let mut random = StdRng::seed_from_u64(world.spec.seed * 100 + who as u64);
     while world.numbers.load(Ordering::Acquire) < world.spec.transactions {
         let mut running = world.begin(who);
@@ -269,6 +274,10 @@ impl Running {
                 }
             }
         }
+        // A key without a row was never written.
+        keys.iter().filter(|key| world.may_be_absent(**key)).for_each(|key| {
+            found.entry(*key).or_default();
+        });
         if found.len() != keys.len() {
             world.complain(format!("transaction {} read the keys {:?} of {keys:?}", self.number, found.keys()));
         }
@@ -283,13 +292,12 @@ impl Running {
             Workload::ListAppend => format!("{column} || ',{value}'"),
             Workload::Register => format!("'{value}'"),
         };
-        let sql = if random.random_bool(0.25) {
+        let absent = keys.iter().any(|key| world.may_be_absent(*key));
+        let sql = if absent || random.random_bool(0.25) {
             let source: Vec<String> = keys.iter().map(|key| format!("({key})")).collect();
-            format!(
-                "MERGE INTO t USING (VALUES {}) AS s (k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = {}",
-                source.join(", "),
-                new("t.v")
-            )
+            let insert = if absent { format!(" WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, {})", new("''")) } else { String::new() };
+            let matched = format!("WHEN MATCHED THEN UPDATE SET v = {}", new("t.v"));
+            format!("MERGE INTO t USING (VALUES {}) AS s (k) ON t.k = s.k {matched}{insert}", source.join(", "))
         } else {
             format!("UPDATE t SET v = {} WHERE k IN ({})", new("v"), list.join(", "))
         };
@@ -300,7 +308,7 @@ impl Running {
                 let met = &mut *world.met.lock().unwrap();
                 met.rows_carried += changed.facts.rows_carried;
                 met.reran += u64::from(changed.facts.reran);
-                if changed.counts.updated != keys.len() as u64 {
+                if changed.counts.updated + changed.counts.inserted != keys.len() as u64 || !absent && changed.counts.inserted > 0 {
                     world.complain(format!("transaction {} updated {:?} of {keys:?}", self.number, changed.counts));
                 }
             }
@@ -311,6 +319,10 @@ impl Running {
 }
 
 impl World {
+    fn may_be_absent(&self, key: i64) -> bool {
+        key >= self.spec.keys - self.spec.absent
+    }
+
     fn moment(&self) -> usize {
         self.moments.fetch_add(1, Ordering::AcqRel)
     }

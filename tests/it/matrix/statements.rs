@@ -11,7 +11,7 @@ pub enum Side {
 }
 
 /// A statement. In its text `{k}` is a key that it acts on, `{new}` one that it brings, `{d}` a number that is its own, `{c}`
-/// a column that it acts on and `{n}` a name that it gives.
+/// a column that it acts on, `{u}` one that it gives new values, and `{n}` a name that it gives.
 pub struct Statement {
     pub name: &'static str,
     /// What its session says first.
@@ -27,7 +27,8 @@ const fn said(name: &'static str, text: &'static str) -> Statement {
 pub const STATEMENTS: &[Statement] = &[
     said("INSERT", "INSERT INTO t (k, v, w, x) VALUES ({new}, 0, 0, 0)"),
     said("DELETE", "DELETE FROM t WHERE k = {k}"),
-    said("UPDATE", "UPDATE t SET v = v + {d} WHERE k = {k}"),
+    Statement { name: "UPDATE", settings: &["SET amend.update_form = 'rows'"], text: "UPDATE t SET v = v + {d} WHERE k = {k}" },
+    Statement { name: "UPDATE of columns", settings: &["SET amend.update_form = 'columns'"], text: "UPDATE t SET {u} = {u} + {d}" },
     said(
         "MERGE",
         "MERGE INTO t USING (VALUES ({k}), ({new})) AS s (k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = t.v + {d} \
@@ -46,12 +47,12 @@ pub const STATEMENTS: &[Statement] = &[
 
 impl Statement {
     pub fn sql(&self, side: Side) -> String {
-        let (key, new, own, column, name) = match side {
-            Side::Theirs => ("2", "21", "10", "w", "one"),
-            Side::Apart => ("3", "51", "100", "x", "two"),
-            Side::Same => ("2", "51", "100", "w", "one"),
+        let (key, new, own, column, updated, name) = match side {
+            Side::Theirs => ("2", "21", "10", "w", "v", "one"),
+            Side::Apart => ("3", "51", "100", "x", "z", "two"),
+            Side::Same => ("2", "51", "100", "w", "v", "one"),
         };
         let text = self.text.replace("{k}", key).replace("{new}", new).replace("{d}", own);
-        text.replace("{c}", column).replace("{n}", name)
+        text.replace("{u}", updated).replace("{c}", column).replace("{n}", name)
     }
 }

@@ -23,9 +23,25 @@ pub struct Model {
 
 #[derive(Debug, Clone, Default)]
 struct Landed {
-    /// The rows that it deleted; whether it made new ones of them.
-    touched: BTreeMap<i64, bool>,
+    touched: BTreeMap<i64, Touch>,
     moved: bool,
+    in_place: bool,
+}
+
+/// What a transaction did to a row; the last counts for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Touch {
+    Deleted,
+    /// It has new values where it is.
+    InPlace,
+    /// A new one was made of it.
+    Replaced,
+}
+
+impl Touch {
+    fn collides(self, other: Touch) -> bool {
+        self == Touch::Replaced || other == Touch::Replaced || (self, other) == (Touch::InPlace, Touch::InPlace)
+    }
 }
 
 /// A transaction that is under way.
@@ -35,8 +51,8 @@ pub struct Transaction {
     base: Option<usize>,
     /// That version with its own changes.
     view: Contents,
-    /// Rows of that version that it deleted; whether it made new ones of them.
-    touched: BTreeMap<i64, bool>,
+    /// Rows of that version that it changed.
+    touched: BTreeMap<i64, Touch>,
     /// Keys of rows that it inserted.
     inserted: BTreeSet<i64>,
     pub counts: RowCounts,
@@ -46,12 +62,14 @@ pub struct Transaction {
     pub moves: bool,
     /// Whether it changed or moved rows after it had moved some.
     built_upon: bool,
+    /// Whether it gave rows new values in place.
+    pub in_place: bool,
 }
 
 /// What has to become of a transaction.
 pub enum Landing {
     /// It lands: the rows then, its counts, and what it did.
-    Lands { contents: Contents, counts: RowCounts, touched: BTreeMap<i64, bool> },
+    Lands { contents: Contents, counts: RowCounts, touched: BTreeMap<i64, Touch> },
     /// Others changed rows that it changed.
     Collides,
 }
@@ -93,8 +111,8 @@ impl Model {
         }
     }
 
-    /// Does what a statement does in a transaction, and says it as SQL.
-    pub fn run(&mut self, statement: &Statement, transaction: &mut Transaction) -> String {
+    /// Does what a statement does in a transaction, and says it as SQL. `columns`: an UPDATE is in column form.
+    pub fn run(&mut self, statement: &Statement, columns: bool, transaction: &mut Transaction) -> String {
         self.pin(transaction);
         transaction.last = RowCounts::default();
         let sql = match statement {
@@ -108,8 +126,10 @@ impl Model {
                 format!("INSERT INTO t VALUES {}", rows.join(", "))
             }
             Statement::Update(set, condition) => {
+                let touch = if columns { Touch::InPlace } else { Touch::Replaced };
                 for (key, value) in transaction.found(*condition) {
-                    transaction.update(key, set.of(value));
+                    transaction.update(key, set.of(value), touch);
+                    transaction.in_place |= columns;
                 }
                 format!("UPDATE t SET v = {}{}", set.sql(), condition.sql())
             }
@@ -147,8 +167,8 @@ impl Model {
         let target = transaction.view.clone();
         for (key, (value, new)) in &rows {
             match (target.get(key), merge) {
-                (Some(old), Merge::AddOrInsert) => transaction.update(*key, old + value),
-                (Some(old), Merge::DeleteOrSet) if old % 2 != 0 => transaction.update(*key, *value),
+                (Some(old), Merge::AddOrInsert) => transaction.update(*key, old + value, Touch::Replaced),
+                (Some(old), Merge::DeleteOrSet) if old % 2 != 0 => transaction.update(*key, *value, Touch::Replaced),
                 (Some(_), Merge::DeleteOrSet | Merge::DeleteTouchOrInsert) => transaction.delete(*key),
                 (None, Merge::AddOrInsert | Merge::DeleteTouchOrInsert) => transaction.insert(*new, *value),
                 (None, Merge::DeleteOrSet) => {}
@@ -156,7 +176,7 @@ impl Model {
         }
         if let Merge::DeleteTouchOrInsert = merge {
             for (key, old) in target.iter().filter(|(key, old)| *old % 5 == 0 && !rows.contains_key(key)) {
-                transaction.update(*key, old + 1);
+                transaction.update(*key, old + 1, Touch::Replaced);
             }
         }
         let values: Vec<String> = rows.iter().map(|(key, (value, new))| format!("({key}, {value}, {new})")).collect();
@@ -176,18 +196,19 @@ impl Model {
         let mut touched = transaction.touched.clone();
         let mut counts = transaction.counts;
         for theirs in self.since(transaction) {
-            let both: Vec<i64> = touched.keys().copied().filter(|key| theirs.touched.contains_key(key)).collect();
-            if both.iter().any(|key| touched[key] || theirs.touched[key]) {
+            if touched.iter().any(|(key, ours)| theirs.touched.get(key).is_some_and(|theirs| ours.collides(*theirs))) {
                 return Landing::Collides;
-            }
-            for key in both {
-                touched.remove(&key);
-                counts.deleted -= 1;
             }
         }
         let mut contents = self.versions[self.newest()].clone();
-        contents.retain(|key, _| !transaction.touched.contains_key(key));
-        let new = |key: &i64| transaction.touched.contains_key(key) || transaction.inserted.contains(key);
+        // What others deleted is gone.
+        touched.retain(|key, _| {
+            let gone = !contents.contains_key(key);
+            counts.deleted -= u64::from(gone && !transaction.view.contains_key(key));
+            !gone
+        });
+        contents.retain(|key, _| !touched.contains_key(key));
+        let new = |key: &i64| touched.contains_key(key) || transaction.inserted.contains(key);
         contents.extend(transaction.view.iter().filter(|(key, _)| new(key)).map(|(key, value)| (*key, *value)));
         Landing::Lands { contents, counts, touched }
     }
@@ -198,15 +219,21 @@ impl Model {
         transaction.built_upon && self.since(transaction).any(|theirs| theirs.moved)
     }
 
+    /// Whether a transaction may collide that changes no row that others changed: it or they wrote columns, of rows that the model
+    /// does not know to lie beside those of the other.
+    pub fn may_collide_on_columns(&self, transaction: &Transaction) -> bool {
+        self.since(transaction).any(|theirs| theirs.in_place || (transaction.in_place && !theirs.touched.is_empty()))
+    }
+
     fn since(&self, transaction: &Transaction) -> impl Iterator<Item = &Landed> {
         let first = transaction.base.map_or(self.landed.len(), |base| base + 1);
         self.landed.iter().skip(first)
     }
 
     /// A version was made.
-    pub fn push(&mut self, contents: Contents, touched: BTreeMap<i64, bool>, moved: bool) {
+    pub fn push(&mut self, contents: Contents, touched: BTreeMap<i64, Touch>, moved: bool, in_place: bool) {
         self.versions.push(contents);
-        self.landed.push(Landed { touched, moved });
+        self.landed.push(Landed { touched, moved, in_place });
     }
 }
 
@@ -229,21 +256,22 @@ impl Transaction {
         self.inserted.insert(key);
     }
 
-    fn update(&mut self, key: i64, value: i64) {
+    fn update(&mut self, key: i64, value: i64, touch: Touch) {
         self.view.insert(key, value);
         self.last.updated += 1;
-        self.touch(key, true);
+        self.touch(key, touch);
     }
 
     fn delete(&mut self, key: i64) {
         self.view.remove(&key);
         self.last.deleted += 1;
-        self.touch(key, false);
+        self.touch(key, Touch::Deleted);
     }
 
-    fn touch(&mut self, key: i64, replaced: bool) {
+    fn touch(&mut self, key: i64, touch: Touch) {
         if !self.inserted.contains(&key) {
-            *self.touched.entry(key).or_default() |= replaced;
+            let held = self.touched.entry(key).or_insert(touch);
+            *held = touch.max(*held);
         }
     }
 }

@@ -4,8 +4,8 @@
 /// A schedule.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Each session's partitions and rows of a fragment.
-    pub sessions: Vec<(usize, u32)>,
+    /// Each session's partitions and rows of a fragment, and whether its UPDATEs are in column form.
+    pub sessions: Vec<(usize, u32, bool)>,
     pub ops: Vec<Op>,
 }
 
@@ -84,8 +84,9 @@ impl Dice {
 impl Plan {
     pub fn of_seed(seed: u64) -> Plan {
         let dice = &mut Dice(seed);
-        let sessions =
-            (0..2 + dice.below(3)).map(|_| (1 + dice.below(2) as usize, [3, 8, 1000][dice.below(3) as usize])).collect::<Vec<_>>();
+        let mut session = |_| (1 + dice.below(2) as usize, [3, 8, 1000][dice.below(3) as usize], dice.below(3) == 0);
+        let count = 2 + session(()).0 as u64;
+        let sessions: Vec<_> = (0..count).map(|_| session(())).collect();
         let mut ops = Vec::new();
         // About thirty rows in a few fragments.
         for _ in 0..2 + dice.below(3) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use amend::Error as AmendError;
+use amend::error::ConflictReport;
 use amend::txn::composite::{CommitFacts, RowCounts};
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int64Array, ListArray, NullArray,
@@ -43,7 +44,7 @@ fn nothing() -> Outcome {
 
 fn changed(version: Option<u64>, facts: CommitFacts) -> Outcome {
     let counts = RowCounts { updated: 3, ..RowCounts::default() };
-    Outcome::Changed(Changed { operation: "UPDATE".to_owned(), counts, version, facts })
+    Outcome::Changed(Changed { operation: "UPDATE".to_owned(), counts, version, facts, files_written: 1, conflicts: vec![] })
 }
 
 fn rebased() -> Outcome {
@@ -59,11 +60,17 @@ fn jsonl_gives_one_line_per_statement() {
     assert_eq!(answer(Format::Jsonl, &nothing()), "{\"ok\":true,\"columns\":[\"a\"],\"rows\":[]}\n");
     assert_eq!(
         answer(Format::Jsonl, &rebased()),
-        "{\"ok\":true,\"count\":3,\"version\":17,\"attempts\":2,\"rebased_over\":2,\"rows_carried\":3,\"reran\":1}\n"
+        concat!(
+            "{\"ok\":true,\"count\":3,\"version\":17,\"attempts\":2,\"rebased_over\":2,\"rows_carried\":3,\"vectors_merged\":0,",
+            "\"groups_dropped\":0,\"reran\":1,\"files_written\":1}\n"
+        )
     );
     assert_eq!(
         answer(Format::Jsonl, &changed(None, CommitFacts::default())),
-        "{\"ok\":true,\"count\":3,\"version\":null,\"attempts\":0,\"rebased_over\":0,\"rows_carried\":0,\"reran\":0}\n"
+        concat!(
+            "{\"ok\":true,\"count\":3,\"version\":null,\"attempts\":0,\"rebased_over\":0,\"rows_carried\":0,\"vectors_merged\":0,",
+            "\"groups_dropped\":0,\"reran\":0,\"files_written\":1}\n"
+        )
     );
     let done = Outcome::Done("began \"it\"\nall".to_owned());
     assert_eq!(answer(Format::Jsonl, &done), "{\"ok\":true,\"message\":\"began \\\"it\\\"\\nall\"}\n");
@@ -71,6 +78,39 @@ fn jsonl_gives_one_line_per_statement() {
     let (answers, errors) = printed(Format::Jsonl, false, |printer| printer.error(&error, None).unwrap());
     assert_eq!(answers, "{\"ok\":false,\"error\":{\"kind\":\"invalid\",\"sqlstate\":\"42601\",\"message\":\"near 'a\\tb'\"}}\n");
     assert_eq!(errors, "");
+}
+
+fn report() -> ConflictReport {
+    ConflictReport {
+        table: "t".into(),
+        coordinate: "rows where k = 'a\"b'".into(),
+        rows: vec!["3/0".into(), "3/7".into()],
+        transaction: "one".into(),
+        statement: "UPDATE t SET v = 1".into(),
+        read_version: 4,
+        other_version: 5,
+        other_transaction: "two".into(),
+        other_statement: "DELETE FROM t".into(),
+    }
+}
+
+const REPORT: &str = concat!(
+    r#"{"table":"t","coordinate":"rows where k = 'a\"b'","rows":["3/0","3/7"],"transaction":"one","#,
+    r#""statement":"UPDATE t SET v = 1","read_version":4,"other_version":5,"other_transaction":"two","other_statement":"DELETE FROM t"}"#
+);
+
+#[test]
+fn a_conflict_is_data_of_the_error_and_of_the_statement_that_ran_again() {
+    let error = AmendError::Conflict(Box::new(report()));
+    let (answers, _) = printed(Format::Jsonl, false, |printer| printer.error(&error, None).unwrap());
+    let (kind, conflict) = answers.split_once(r#","conflict":"#).unwrap();
+    assert!(kind.starts_with(r#"{"ok":false,"error":{"kind":"conflict","sqlstate":"40001","message":"#), "{kind}");
+    assert_eq!(conflict, format!("{REPORT}}}}}\n"));
+    let Outcome::Changed(mut changed) = rebased() else { panic!() };
+    changed.conflicts = vec![report()];
+    let line = answer(Format::Jsonl, &Outcome::Changed(changed));
+    assert!(line.ends_with(&format!(r#""files_written":1,"conflicts":[{REPORT}]}}{}"#, "\n")), "{line}");
+    serde_json::from_str::<serde_json::Value>(&line).unwrap();
 }
 
 #[test]

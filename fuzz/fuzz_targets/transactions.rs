@@ -1,0 +1,9 @@
+//! Bytes, as `entries::transactions` reads them.
+#![no_main]
+
+#[path = "../entries.rs"]
+mod entries;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    entries::transactions(bytes);
+});
