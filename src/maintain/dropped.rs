@@ -7,7 +7,7 @@ use super::{DROPPED, Removal, Retention, remove_all};
 use crate::commit::catalog::CatalogLog;
 use crate::error::Result;
 use crate::store::path::FOLDERS;
-use crate::store::{ObjectEntry, ObjectName, Store, env};
+use crate::store::{ObjectEntry, ObjectName, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Removes the objects of folders in `tables` (a folder of `lake`) that no catalog names. `in_use` says which of them this
@@ -19,7 +19,7 @@ pub async fn remove_dropped(
     in_use: impl Fn(&str) -> bool,
     retention: Retention,
 ) -> Result<Vec<Removal>> {
-    let until_ms = env::now_ms().saturating_sub(retention.retain_ms);
+    let until_ms = retention.until_ms();
     let folders: Vec<String> = lake.list_folders(tables).await?.into_iter().map(|folder| format!("{tables}/{folder}")).collect();
     // After the listing: what was named meanwhile is seen.
     let mut unnamed: BTreeSet<String> = folders.into_iter().filter(|folder| !in_use(folder)).collect();

@@ -12,7 +12,7 @@ pub mod dropped;
 pub mod vacuum;
 
 use crate::error::Result;
-use crate::store::{ObjectName, Store};
+use crate::store::{ObjectName, Store, env};
 use futures::{StreamExt, TryStreamExt};
 
 /// An object that was removed, or would be.
@@ -31,8 +31,17 @@ pub struct Removal {
 pub struct Retention {
     /// What is younger than this stays.
     pub retain_ms: u64,
+    /// By how much our clock is ahead of the store's: what the store calls young stays.
+    pub ahead_ms: u64,
     /// Whether it is only said what would go.
     pub dry_run: bool,
+}
+
+impl Retention {
+    /// What was written after this, in milliseconds since 1970 by the store's clock, stays.
+    fn until_ms(self) -> u64 {
+        env::now_ms().saturating_sub(self.ahead_ms).saturating_sub(self.retain_ms)
+    }
 }
 
 /// A manifest below the low-water mark.

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_ROUNDS: u32 = 10;
 /// How many manifests are read at a time.
 const CONCURRENT_READS: usize = 8;
-/// Times of files are rounded, by the clock of the store: so much may lie between a lease and a file that was written after.
+/// Times of objects are rounded: so much may lie between a lease and an object that was written after.
 const CLOCK_MARGIN_MS: u64 = 2_000;
 
 /// What a VACUUM did.
@@ -44,7 +44,7 @@ pub struct Vacuumed {
 /// Removes what no version of a table needs that was current within the time that is kept. `statement` is the statement in
 /// words.
 pub async fn vacuum(log: &VersionLog, retention: Retention, statement: &str) -> Result<Vacuumed> {
-    let until_ms = env::now_ms().saturating_sub(retention.retain_ms);
+    let until_ms = retention.until_ms();
     let newest = log.newest().await?.snapshot.version;
     let oldest = oldest_kept(log, newest, until_ms).await?;
     let mut version = None;
@@ -65,7 +65,7 @@ pub async fn vacuum(log: &VersionLog, retention: Retention, statement: &str) -> 
     }
     // What was listed by now was written under a lease that is still held, or its statement has ended.
     let needs = log.leases().needs();
-    let written_until_ms = needs.map_or(until_ms, |needs| until_ms.min(needs.since_ms.saturating_sub(CLOCK_MARGIN_MS)));
+    let written_until_ms = needs.map_or(until_ms, |needs| until_ms.min(needs.since_ms.saturating_sub(retention.ahead_ms + CLOCK_MARGIN_MS)));
     let leased = needs.map_or(u64::MAX, |needs| needs.version);
     let (from, needed) = needed_from(log, mark, leased, retention.dry_run).await?;
 

@@ -11,7 +11,7 @@ use super::reach;
 use super::version::Version;
 use crate::error::{Error, Result};
 use crate::store::path::VERSIONS_FOLDER;
-use crate::store::{ObjectName, Store, checksum};
+use crate::store::{ObjectName, Store, checksum, env};
 use crate::table::deletion_vector::{self, DeletionFile};
 use crate::table::fragment::Fragment;
 use crate::txn::action::{Action, MapLocation};
@@ -26,6 +26,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// How often the newest version is looked for, if it is removed as soon as it is found.
 const MAX_LOOKS: u32 = 5;
+/// For how long the newest version known is a place to look on from. VACUUM frees names of versions that were the newest longer
+/// ago, and a writer that paused for so long may have given one of them to what is no version.
+const TRUSTED_MS: u64 = 3_600_000;
 /// How many versions are kept in memory.
 const KEPT_VERSIONS: usize = 64;
 /// How many pages, vectors and maps are kept in memory.
@@ -37,6 +40,8 @@ pub struct VersionLog {
     table: String,
     store: Store,
     newest_known: AtomicU64,
+    /// When that was found to be the newest, in milliseconds since 1970.
+    looked_ms: AtomicU64,
     /// Whether the table was dropped by this process: handles on it that are still held find no newest version.
     dropped: AtomicBool,
     versions: Mutex<BTreeMap<u64, Arc<Version>>>,
@@ -54,6 +59,7 @@ impl VersionLog {
             table: table.into(),
             store,
             newest_known: AtomicU64::new(0),
+            looked_ms: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             versions: Mutex::default(),
             pages: Mutex::default(),
@@ -123,12 +129,15 @@ impl VersionLog {
             return Err(Error::UnknownTable { table: self.table.clone(), nearest: None });
         }
         let known = self.newest_known.load(Ordering::Acquire);
+        let trusted = env::now_ms().saturating_sub(self.looked_ms.load(Ordering::Acquire)) <= TRUSTED_MS;
         if known > 0
+            && trusted
             && let Some(newest) = self.newest_from(known).await?
         {
             return Ok(newest);
         }
-        if let Some(hint) = self.hint().await
+        if known == 0
+            && let Some(hint) = self.hint().await
             && let Some(newest) = self.newest_from(hint).await?
         {
             return Ok(newest);
@@ -150,12 +159,14 @@ impl VersionLog {
     /// The newest version, looked for from `from` on; `None` if that does not exist. A manifest that is missing below others
     /// is not taken for the end.
     async fn newest_from(&self, from: u64) -> Result<Option<u64>> {
+        let looked_ms = env::now_ms();
         let (here, next, after) = futures::try_join!(self.has(from, 0), self.has(from, 1), self.has(from, 2))?;
         if !here {
             return Ok(None);
         }
         let newest = if next || after { self.gallop(from).await? } else { from };
         self.newest_known.fetch_max(newest, Ordering::AcqRel);
+        self.looked_ms.store(looked_ms, Ordering::Release);
         Ok(Some(newest))
     }
 
@@ -427,3 +438,6 @@ fn keep<K: std::hash::Hash + Eq, V: Clone>(cache: &Mutex<HashMap<K, V>>, key: K,
     cache.insert(key, value.clone());
     value
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,7 @@ pub fn of_fragments<'a>(fragments: impl Iterator<Item = &'a Arc<Fragment>>, into
 pub fn of_transactions(transactions: &[CommittedTransaction], into: &mut BTreeSet<String>) {
     for action in transactions.iter().flat_map(|committed| committed.transaction.actions()) {
         let named = match action {
-            Action::AddDataFile(add) => of_file(&add.file),
+            Action::AddDataFile(add) => of_file(&add.file).filter(|_| add.base.is_none()),
             Action::SetDeletionFile(set) => of_vector(&set.vector),
             Action::ChangeOfAddress(change) => match &change.map {
                 MapLocation::Object { path, .. } => Some(path.clone()),

@@ -142,12 +142,15 @@ impl Lake {
 
     /// Removes from a table, or from all tables and the folders of dropped ones, what is not needed. What was removed, by name
     /// within the lake.
-    pub(super) async fn vacuum(&self, table: Option<&str>, retention: Retention, statement: &str) -> Result<Vec<Removal>> {
+    pub(super) async fn vacuum(&self, table: Option<&str>, retain_ms: u64, dry_run: bool, statement: &str) -> Result<Vec<Removal>> {
         let catalog = self.inner.catalog.newest().await?;
         let wanted: Vec<(&str, &CatalogEntry)> = match table {
             None => catalog.tables.iter().map(|(name, entry)| (name.name.as_str(), entry)).collect(),
             Some(name) => vec![(name, catalog.tables.get(&qualified(name)).ok_or_else(|| self.unknown_table(name))?)],
         };
+        // Whoever only asks leaves nothing.
+        let ahead_ms = if dry_run { 0 } else { self.inner.store.clock_ahead_ms().await? };
+        let retention = Retention { retain_ms, ahead_ms, dry_run };
         let mut removed = Vec::new();
         for (name, entry) in wanted {
             let log = self.log(name, &entry.folder);

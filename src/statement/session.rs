@@ -11,7 +11,6 @@ use super::parse::{self, Command, FilesOf, Optimize, Vacuum, plain_name};
 use super::{adopt, alter, create, forms, functions, install, time_travel};
 use crate::commit;
 use crate::error::{Error, Result};
-use crate::maintain::Retention;
 use crate::manifest::log::VersionLog;
 use crate::plan::optimize;
 use crate::plan::options::options;
@@ -280,8 +279,7 @@ impl Session {
                  if there are none, say SET amend.allow_short_retention = true",
             ));
         }
-        let retention = Retention { retain_ms, dry_run: wanted.dry_run };
-        let removed = self.lake.vacuum(wanted.table.as_deref(), retention, sql).await?;
+        let removed = self.lake.vacuum(wanted.table.as_deref(), retain_ms, wanted.dry_run, sql).await?;
         let columns: [(&str, ArrayRef); 3] = [
             ("path", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.path.as_str())))),
             ("size_bytes", Arc::new(UInt64Array::from_iter_values(removed.iter().map(|removal| removal.size_bytes)))),

@@ -102,6 +102,11 @@ impl ObjectName {
         ObjectName(format!("{VERSIONS_FOLDER}/_hint"))
     }
 
+    /// The object by which a store is asked what time it is.
+    pub fn clock() -> Self {
+        ObjectName(format!("{CATALOG_FOLDER}/_clock"))
+    }
+
     /// A new name for rows.
     pub fn new_data() -> Self {
         Self::unique(DATA_FOLDER, "parquet")

@@ -4,6 +4,7 @@
 //! Always holds: nothing outside this store's own folder is touched; only the answer `Created` says that a name is ours, every
 //! other answer to `create` proves nothing until the object is read.
 
+use super::env;
 use super::local::{self, DurableLocal, Relaxed};
 use super::path::{FOLDERS, ObjectName};
 use super::writer::ObjectWriter;
@@ -266,6 +267,14 @@ impl Store {
             object: self.printable(folder),
             source: error.into(),
         })
+    }
+
+    /// By how much our clock is ahead of the one that gives objects their times; 0 if it is not. An object is written for it.
+    pub async fn clock_ahead_ms(&self) -> Result<u64> {
+        let name = ObjectName::clock();
+        self.write_not_durable(&name, Bytes::new()).await?;
+        let meta = self.objects.head(&self.location(&name)).await.map_err(|error| self.failed("look up", &name, error))?;
+        Ok(env::now_ms().saturating_sub(u64::try_from(meta.last_modified.timestamp_millis()).unwrap_or(0)))
     }
 
     /// The newest version that has a manifest in `folder` (`_versions` or `_catalog`), by listing it.
