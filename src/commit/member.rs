@@ -71,7 +71,8 @@ impl Member {
             return Ok(());
         }
         let coordinate = format!("the versions from {walked} to {}, which VACUUM has removed,", mark - 1);
-        Err(conflict(&self.ticket, log.table(), Collision::unnamed(coordinate, mark - 1)))
+        let collision = Collision { statement: "VACUUM".to_owned(), ..Collision::unnamed(coordinate, newest.snapshot.version) };
+        Err(conflict(&self.ticket, log.table(), collision))
     }
 
     async fn walk_to(&mut self, log: &VersionLog, newest: u64) -> Result<Option<Arc<Version>>> {

@@ -65,7 +65,8 @@ pub async fn vacuum(log: &VersionLog, retention: Retention, statement: &str) -> 
     }
     // What was listed by now was written under a lease that is still held, or its statement has ended.
     let needs = log.leases().needs();
-    let written_until_ms = needs.map_or(until_ms, |needs| until_ms.min(needs.since_ms.saturating_sub(retention.ahead_ms + CLOCK_MARGIN_MS)));
+    let written_until_ms =
+        needs.map_or(until_ms, |needs| until_ms.min(needs.since_ms.saturating_sub(retention.ahead_ms + CLOCK_MARGIN_MS)));
     let leased = needs.map_or(u64::MAX, |needs| needs.version);
     let (from, needed) = needed_from(log, mark, leased, retention.dry_run).await?;
 

@@ -60,6 +60,11 @@ impl Leases {
 }
 
 impl Lease {
+    /// The version that it is about.
+    pub fn version(&self) -> u64 {
+        self.leases.held().leases.get(&self.number).map_or(0, |needs| needs.version)
+    }
+
     /// It turned out to be about this version.
     pub fn move_to(&self, version: u64) {
         if let Some(needs) = self.leases.held().leases.get_mut(&self.number) {

@@ -90,9 +90,12 @@ impl VersionLog {
     pub async fn newest(&self) -> Result<Arc<Version>> {
         for _ in 0..MAX_LOOKS {
             let number = self.newest_number().await?;
-            // It may have been removed by now, if there are newer ones.
-            if let Some(newest) = self.read_if_present(number).await? {
-                return Ok(newest);
+            // It may have been removed by now, or what it names, if there are newer ones.
+            match self.read_if_present(number).await {
+                Ok(Some(newest)) => return Ok(newest),
+                Ok(None) => {}
+                Err(error) if self.newest_number().await? == number => return Err(error),
+                Err(_) => {}
             }
         }
         self.read(self.newest_number().await?).await

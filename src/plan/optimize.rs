@@ -22,6 +22,7 @@ use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::address::scan_schema;
+use crate::scan::held::Held;
 use crate::scan::plan::{self, ScanRequest};
 use crate::scan::pruning::prune;
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
@@ -209,7 +210,7 @@ type Source = (Arc<Fragment>, Option<Arc<RoaringBitmap>>);
 /// Scans of a table's rows with their addresses.
 struct Scans<'a> {
     state: &'a SessionState,
-    log: &'a VersionLog,
+    log: &'a Arc<VersionLog>,
     base: &'a Version,
     schema: &'a Arc<TableSchema>,
     lease: &'a Arc<Lease>,
@@ -229,7 +230,7 @@ impl Scans<'_> {
             groups: None,
             pushdown_filters: Some(false),
             target_partitions: self.state.config().target_partitions(),
-            lease: Some(self.lease.clone()),
+            held: Some(Held::new(self.log.clone(), self.lease.clone())),
         }
     }
 

@@ -131,7 +131,7 @@ impl TableProvider for RowSink {
             reads: self.reads.clone(),
             returned: self.returned.clone(),
             stop,
-            lease: self.pin.lease().unwrap_or_else(|| log.leases().take(version)),
+            lease: self.pin.held().map_or_else(|| log.leases().take(version), |held| held.lease().clone()),
             log,
         };
         Ok(Arc::new(CommitExec::new(write, Arc::new(commit))))

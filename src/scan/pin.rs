@@ -6,6 +6,7 @@
 //! columns that were added since are none of its business. The pin also keeps what the scans read, if the statement is to be
 //! serializable.
 
+use super::held::Held;
 use super::isolation::{Isolation, SessionIsolation};
 use super::read::Read;
 use crate::error::{Error, Result};
@@ -84,9 +85,9 @@ impl Pin {
         }
     }
 
-    /// The lease of the version, once that is found: whoever goes on reading it keeps it.
-    pub fn lease(&self) -> Option<Arc<Lease>> {
-        self.version.get().map(|(_, lease)| lease.clone())
+    /// What keeps the version, once that is found: whoever goes on reading it holds on to it.
+    pub fn held(&self) -> Option<Held> {
+        self.version.get().map(|(_, lease)| Held::new(self.log.clone(), lease.clone()))
     }
 
     /// Keeps what a scan of `version` reads, if it matters. An old version stays what it is.

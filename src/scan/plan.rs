@@ -16,6 +16,7 @@ use super::address::{is_reserved, scan_schema};
 use super::backing::{Reading, reading};
 use super::evolve::FieldIdAdapterFactory;
 use super::external;
+use super::held::Held;
 use super::mask::Deletions;
 use super::pruning::prune;
 use super::reader::{FileOf, FragmentReaderFactory};
@@ -23,7 +24,6 @@ use super::source::FragmentSource;
 use super::statistics::{of_fragment, of_fragments};
 use super::zip::{LaneFile, Lanes};
 use crate::error::{Error, Result};
-use crate::manifest::leases::Lease;
 use crate::store::{Elsewhere, FileCheck, ObjectName, Store, VerifiedStore, base, crc32c};
 use crate::table::fragment::{Base, BaseId, DataFile, Fragment};
 use crate::table::row_address::FragmentId;
@@ -87,7 +87,7 @@ pub struct ScanRequest {
     pub target_partitions: usize,
     /// What keeps the version that is read, held for as long as something may read; `None` where the commit or the statement that
     /// reads holds it.
-    pub lease: Option<Arc<Lease>>,
+    pub held: Option<Held>,
 }
 
 /// Makes the objects of `store` known to the runtime, and says under which URL.
@@ -142,7 +142,7 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
     parquet.global.coerce_int96 = None;
     let parquet = ParquetSource::new(schema)
         .with_table_parquet_options(parquet)
-        .with_parquet_file_reader_factory(Arc::new(FragmentReaderFactory::new(verified, footers, request.lease.clone())));
+        .with_parquet_file_reader_factory(Arc::new(FragmentReaderFactory::new(verified, footers, request.held.clone())));
     let source = FragmentSource::new(parquet, request.pushdown_filters, files_with_deletions, zipped);
     let config = FileScanConfigBuilder::new(url, Arc::new(source))
         .with_projection_indices(Some(projection))?

@@ -185,8 +185,13 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     if let Some(scope) = &scope {
         scope.check_target(&spec.log)?;
     }
-    let (step, rows) =
-        collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context.clone()).await?;
+    let in_transaction = scope.as_ref().is_some_and(|scope| scope.in_transaction());
+    let parts = collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context.clone()).await;
+    let (step, rows) = match parts {
+        // What it read is gone.
+        Err(Error::Conflict(report)) if !in_transaction => return Ok(Run::Collided(report)),
+        parts => parts?,
+    };
     let counts = step.counts;
     let done = |counts, version, facts, files_written| {
         let done = Done { operation: spec.operation.to_owned(), counts, version, facts, files_written, conflicts: vec![] };

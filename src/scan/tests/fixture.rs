@@ -102,7 +102,7 @@ impl Table {
             groups: None,
             pushdown_filters: self.pushdown_filters,
             target_partitions: 2,
-            lease: None,
+            held: None,
         }
     }
 }

@@ -198,7 +198,7 @@ async fn a_query_of_another_process_whose_files_go_ends_with_an_error_that_says_
     let session = short_retention(&lake_in(objects.clone())).await;
     run(&session, "CREATE TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL)").await;
     run(&session, "SET amend.rows_per_fragment = 100").await;
-    change(&session, "INSERT INTO t SELECT value, value FROM generate_series(0, 1999)").await;
+    change(&session, "INSERT INTO t SELECT value, value AS v FROM generate_series(0, 1999)").await;
     let context = SessionContext::new_with_config(datafusion::prelude::SessionConfig::new().with_target_partitions(1));
     amend::install(&context, &lake_in(objects.clone())).unwrap();
     let mut query = context.sql("SELECT k FROM t").await.unwrap().execute_stream().await.unwrap();
@@ -209,11 +209,37 @@ async fn a_query_of_another_process_whose_files_go_ends_with_an_error_that_says_
     vacuum(&session, "VACUUM t RETAIN 0 HOURS").await;
     let error = amend::Error::from(query.try_collect::<Vec<_>>().await.unwrap_err());
     assert!(first < 2000);
-    println!("{:?} {} {error}", error.kind(), error.sqlstate());
-    assert!(error.to_string().contains("VACUUM"), "{error}");
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Conflict, "40001"), "{error}");
+    assert!(error.to_string().contains("the versions from 2 to 3, which VACUUM has removed, changed in version 5 (VACUUM)"), "{error}");
     // The next one reads what there is.
     let found = context.sql("SELECT k FROM t").await.unwrap().collect().await.unwrap();
     assert_eq!(found.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1000);
+}
+
+#[tokio::test]
+async fn a_change_of_another_process_whose_files_go_is_planned_again() {
+    for (sql, counts) in [("DELETE FROM t WHERE k % 3 = 0", 33), ("UPDATE t SET v = -5 WHERE v < 15", 8), ("OPTIMIZE t FULL", 98)] {
+        let objects = Arc::new(InMemory::new());
+        let session = short_retention(&lake_in(objects.clone())).await;
+        table(&session).await;
+        let log = session.lake().table("t").await.unwrap();
+        let newest = log.newest().await.unwrap();
+        let file = newest.snapshot.fragments.iter().next().unwrap().files[0].path.clone();
+        let gate = Gate::new(&objects, Some((Call::Get, log.store().location(&ObjectName::parse(&file).unwrap()))));
+        let stalled = session_of(&lake_in(gate.clone()), 1).await;
+        let meanwhile = async {
+            gate.reached.notified().await;
+            change(&session, "DELETE FROM t WHERE k IN (3, 4)").await;
+            change(&session, "OPTIMIZE t FULL").await;
+            vacuum(&session, "VACUUM t RETAIN 0 HOURS").await;
+            gate.go_on.notify_one();
+        };
+        let (outcome, ()) = tokio::join!(stalled.execute(sql), meanwhile);
+        let Outcome::Changed(changed) = outcome.unwrap_or_else(|error| panic!("{sql}: {error}")) else { panic!("{sql}") };
+        assert_eq!((changed.counts.changed() + changed.counts.moved, changed.facts.reran), (counts, 1), "{sql}");
+        vacuum(&session, "VACUUM t RETAIN 0 HOURS").await;
+        assert_exact(&log, sql).await;
+    }
 }
 
 #[tokio::test]
@@ -278,7 +304,7 @@ async fn where_something_is_damaged_nothing_is_removed() {
     let session = short_retention(&lake_in(objects.clone())).await;
     run(&session, "CREATE TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL)").await;
     run(&session, "SET amend.rows_per_fragment = 10").await;
-    change(&session, "INSERT INTO t SELECT value, value FROM generate_series(0, 9999)").await;
+    change(&session, "INSERT INTO t SELECT value, value AS v FROM generate_series(0, 9999)").await;
     change(&session, "UPDATE t SET v = 0 WHERE k = 3").await;
     change(&session, "DELETE FROM t WHERE k = 4").await;
     let log = session.lake().table("t").await.unwrap();
@@ -300,4 +326,30 @@ async fn where_something_is_damaged_nothing_is_removed() {
         assert_eq!(error.kind(), ErrorKind::Data, "{error}");
         assert!(before.is_subset(&stored_objects(damaged.store()).await));
     }
+}
+
+#[tokio::test]
+async fn a_hundred_preempted_compactions_leave_live_files_only() {
+    let lake = Lake::memory();
+    let (session, preempted) = (short_retention(&lake).await, session_of(&lake, 1).await);
+    table(&session).await;
+    let log = lake.table("t").await.unwrap();
+    let data = async || {
+        let stored = log.store().list("data").await.unwrap();
+        stored.iter().map(|entry| entry.size_bytes).sum::<u64>()
+    };
+    vacuum(&session, "VACUUM t RETAIN 0 HOURS").await;
+    let before = data().await;
+    for _ in 0..100 {
+        run(&preempted, "BEGIN").await;
+        change(&preempted, "OPTIMIZE t FULL").await;
+        change(&session, "OPTIMIZE t FULL").await;
+        assert_eq!(change(&preempted, "COMMIT").await.facts.groups_dropped, 1);
+    }
+    // Nothing but what versions name, even before that.
+    assert_exact(&log, "a hundred preempted compactions").await;
+    assert!(data().await > 50 * before);
+    vacuum(&session, "VACUUM t RETAIN 0 HOURS").await;
+    assert_exact(&log, "a VACUUM").await;
+    assert_eq!(data().await, before);
 }
