@@ -65,6 +65,13 @@ impl Lease {
         self.leases.held().leases.get(&self.number).map_or(0, |needs| needs.version)
     }
 
+    /// It is to keep this version too.
+    pub fn reach_back_to(&self, version: u64) {
+        if let Some(needs) = self.leases.held().leases.get_mut(&self.number) {
+            needs.version = needs.version.min(version);
+        }
+    }
+
     /// It turned out to be about this version.
     pub fn move_to(&self, version: u64) {
         if let Some(needs) = self.leases.held().leases.get_mut(&self.number) {

@@ -60,9 +60,11 @@ async fn prepared() -> Arc<InMemory> {
     let objects = Arc::new(InMemory::new());
     let session = session_of(&lake_in(objects.clone()), 1).await;
     for sql in [
-        "CREATE TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL, w BIGINT NOT NULL, x BIGINT NOT NULL, y BIGINT, z BIGINT)",
+        "CREATE TABLE t (k BIGINT NOT NULL, v INT NOT NULL, w INT NOT NULL, x INT NOT NULL, y INT, z INT)",
         "SET amend.rows_per_fragment = 3",
         "INSERT INTO t SELECT value AS k, 0 AS v, value * 10 AS w, value * 100 AS x, 7 AS y, 8 AS z FROM generate_series(1, 6)",
+        // The version after the one that a RESTORE asks for.
+        "ALTER TABLE t SET TBLPROPERTIES ('prepared' = 'yes')",
     ] {
         session.execute(sql).await.unwrap();
     }
