@@ -25,7 +25,7 @@ use super::outcome::Committed;
 use super::place;
 use super::queue;
 use super::staged::{Staged, remove};
-use super::ticket::{Answer, Ticket, ours};
+use super::ticket::{Answer, Freed, Ticket, ours};
 use crate::error::{Error, Result};
 use crate::faulty::{self, Fault};
 use crate::manifest::apply::apply;
@@ -48,10 +48,10 @@ const MAX_PAUSE: Duration = Duration::from_millis(50);
 /// Every so many versions the hint is written.
 const HINT_INTERVAL: u64 = 16;
 
-/// Raises the low-water mark of a table to `mark`, by a version: from then on the names of the versions below may be freed.
-/// `staged` is a transaction without actions, since every version has one. If the mark is there already, no version is made.
-pub async fn raise_low_water_mark(log: &VersionLog, staged: Staged, mark: u64) -> Result<Committed> {
-    queue::commit(log, |leases| Ticket::raising(Arc::new(staged), mark, leases)).await
+/// Says in a version what may be gone from then on: only then may it be removed. `staged` is a transaction without actions, since
+/// every version has one. If that has been said already, no version is made.
+pub async fn free(log: &VersionLog, staged: Staged, freed: Freed) -> Result<Committed> {
+    queue::commit(log, |leases| Ticket::freeing(Arc::new(staged), freed, leases)).await
 }
 
 /// Creates a table: its first version, made of nothing by the transaction.
@@ -344,8 +344,10 @@ impl<'a> Group<'a> {
             last = Some(after);
         }
         let mut after = last.ok_or_else(|| broken("nothing is left to publish".into()))?;
-        let mark = part.iter().filter_map(|member| member.ticket.mark).max().unwrap_or(0);
-        after.low_water_mark = after.low_water_mark.max(mark.min(newest.snapshot.version));
+        for freed in part.iter().filter_map(|member| member.ticket.frees) {
+            after.low_water_mark = after.low_water_mark.max(freed.low_water_mark.min(newest.snapshot.version));
+            after.swept_ms = after.swept_ms.max(freed.swept_ms);
+        }
         if let Some(folded) = place::place_pages(store, &after.fragments, placed).await? {
             after.fragments = folded;
         }
@@ -360,6 +362,10 @@ impl<'a> Group<'a> {
         } else {
             None
         };
+        if let Some(swept) = placed.iter().find(|object| object.made_ms().is_some_and(|made_ms| made_ms <= newest.snapshot.swept_ms)) {
+            let source = "our clock is behind that of a VACUUM, which may have removed it as old".into();
+            return Err(Error::Store { operation: "name", object: swept.to_string(), source });
+        }
         let manifest = encode::encode_manifest(&version, spilled.as_ref()).map_err(|e| broken(e.to_string()))?;
         for member in part {
             member.ticket.may_land(number);

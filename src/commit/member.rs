@@ -64,15 +64,21 @@ impl Member {
         }
     }
 
-    /// Refuses to go on where the version that it stands on is no longer kept.
+    /// Refuses to go on where the version that it stands on is no longer kept, or what was written for it.
     fn check_kept(&self, log: &VersionLog, newest: &Version) -> Result<()> {
+        let removed = |coordinate: String| {
+            let by = Collision { statement: "VACUUM".to_owned(), ..Collision::unnamed(coordinate, newest.snapshot.version) };
+            Err(conflict(&self.ticket, log.table(), by))
+        };
+        let swept = |object: &&ObjectName| object.made_ms().is_some_and(|made_ms| made_ms <= newest.snapshot.swept_ms);
+        if let Some(object) = self.ticket.staged.objects.iter().find(swept) {
+            return removed(format!("'{object}', written for it, which VACUUM may have removed,"));
+        }
         let (walked, mark) = (self.walked, newest.snapshot.low_water_mark);
         if walked >= mark.min(newest.snapshot.version) {
             return Ok(());
         }
-        let coordinate = format!("the versions from {walked} to {}, which VACUUM has removed,", mark - 1);
-        let collision = Collision { statement: "VACUUM".to_owned(), ..Collision::unnamed(coordinate, newest.snapshot.version) };
-        Err(conflict(&self.ticket, log.table(), collision))
+        removed(format!("the versions from {walked} to {}, which VACUUM has removed,", mark - 1))
     }
 
     async fn walk_to(&mut self, log: &VersionLog, newest: u64) -> Result<Option<Arc<Version>>> {
@@ -128,8 +134,8 @@ impl Member {
             groups_dropped: rebased.groups_dropped,
             reran: self.ticket.reran,
         };
-        let raises_mark = self.ticket.mark.is_some_and(|mark| mark > newest.low_water_mark);
-        if rebased.transaction.is_empty() && rebased.gathers.is_empty() && !raises_mark {
+        let frees = self.ticket.frees.is_some_and(|freed| freed.is_news_to(newest));
+        if rebased.transaction.is_empty() && rebased.gathers.is_empty() && !frees {
             let counts = rebased.transaction.steps.iter().map(|step| step.counts).collect();
             return Ok(Verdict::Nothing { counts, facts: CommitFacts { attempts: 0, ..facts } });
         }

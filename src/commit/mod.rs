@@ -27,10 +27,11 @@ pub mod reads;
 pub mod staged;
 mod ticket;
 
-pub use attempt::raise_low_water_mark;
+pub use attempt::free;
 pub use outcome::Committed;
 pub use queue::publish;
 pub use staged::Staged;
+pub use ticket::Freed;
 
 /// What this program calls itself in what it publishes.
 const WRITER: &str = concat!("amend ", env!("CARGO_PKG_VERSION"));

@@ -3,24 +3,29 @@
 //! ```text
 //!   1  the oldest version that is kept: the one that was the newest when the time that is kept began, or the one that
 //!      something in this process has leased, if that is older
-//!   2  raise the low-water mark to it, by a version of its own     from here on nobody walks over older versions
-//!   3  list the folder
-//!   4  what do the versions from the mark on need?                 after 3: what was committed meanwhile is seen
-//!   5  remove the manifests below the mark, the oldest first; then what is old and not needed
+//!   2  list the folder
+//!   3  what do the versions from that one on need?      the rest that is old enough can go: manifests, and objects
+//!   4  say so by a version of its own                   from here on nobody walks over older versions, or begins to name
+//!                                                       one of these objects, which the time in its name tells
+//!   5  what do the versions need that came in between?
+//!   6  remove the manifests, the oldest first; then the objects
 //! ```
 //!
 //! It may end anywhere: what is left over is found the next time. Several may run at once: when another one raises the mark
-//! further, step 4 begins anew.
+//! further, steps 3 and 5 begin anew.
 //!
-//! Always holds: only names that amend gives are removed, and only in the folders of objects.
+//! Always holds: only names that amend gives are removed, and only in the folders of objects; a writer whose objects are
+//! removed, in whatever process, cannot commit any more.
 
 use super::{OLD_VERSION, Removal, Retention, UNNAMED, remove_all};
-use crate::commit::{Committed, Staged, raise_low_water_mark};
+use crate::commit::{self, Committed, Freed, Staged};
 use crate::error::{Error, Result};
 use crate::manifest::decode::Transactions;
+use crate::manifest::leases::Needs;
 use crate::manifest::log::VersionLog;
+use crate::manifest::snapshot::Snapshot;
 use crate::store::path::{FOLDERS, VERSIONS_FOLDER};
-use crate::store::{ObjectEntry, ObjectName, env};
+use crate::store::{ObjectEntry, ObjectName, ROUNDED_MS, env};
 use crate::txn::composite::{Step, Transaction, TransactionId};
 use futures::{FutureExt, StreamExt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +34,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_ROUNDS: u32 = 10;
 /// How many manifests are read at a time.
 const CONCURRENT_READS: usize = 8;
-/// Times of objects are rounded: so much may lie between a lease and an object that was written after.
-const CLOCK_MARGIN_MS: u64 = 2_000;
 
 /// What a VACUUM did.
 #[derive(Debug, Clone)]
@@ -44,20 +47,22 @@ pub struct Vacuumed {
 /// Removes what no version of a table needs that was current within the time that is kept. `statement` is the statement in
 /// words.
 pub async fn vacuum(log: &VersionLog, retention: Retention, statement: &str) -> Result<Vacuumed> {
-    let until_ms = retention.until_ms();
-    let newest = log.newest().await?.snapshot.version;
-    let oldest = oldest_kept(log, newest, until_ms).await?;
-    let mut version = None;
-    let mut mark = log.newest().await?.snapshot.low_water_mark;
-    if oldest > mark && changed_between(log, mark, oldest).await? {
-        if retention.dry_run {
-            mark = oldest;
-        } else {
-            let raised = raise(log, oldest, newest, statement).await?;
-            mark = raised.newest.snapshot.low_water_mark;
-            version = raised.version;
+    for _ in 0..MAX_ROUNDS {
+        match once(log, retention, statement).await {
+            // Something landed that takes the whole table, as RESTORE does: other files may be needed now.
+            Err(Error::Conflict(_)) => {}
+            ended => return ended,
         }
     }
+    Err(too_busy(log))
+}
+
+async fn once(log: &VersionLog, retention: Retention, statement: &str) -> Result<Vacuumed> {
+    let until_ms = retention.until_ms();
+    let newest = log.newest().await?;
+    let oldest = oldest_kept(log, &newest.snapshot, until_ms).await?;
+    let told = newest.snapshot.low_water_mark;
+    let mark = if oldest > told && changed_between(log, told, oldest).await? { oldest } else { told };
 
     let mut listed = Vec::new();
     for folder in FOLDERS {
@@ -65,43 +70,55 @@ pub async fn vacuum(log: &VersionLog, retention: Retention, statement: &str) -> 
     }
     // What was listed by now was written under a lease that is still held, or its statement has ended.
     let needs = log.leases().needs();
-    let written_until_ms =
-        needs.map_or(until_ms, |needs| until_ms.min(needs.since_ms.saturating_sub(retention.ahead_ms + CLOCK_MARGIN_MS)));
-    let leased = needs.map_or(u64::MAX, |needs| needs.version);
-    let (from, needed) = needed_from(log, mark, leased, retention.dry_run).await?;
+    let margin_ms = retention.ahead_ms + ROUNDED_MS;
+    let written_until_ms = needs.map_or(until_ms, |needs| until_ms.min(needs.since_ms.saturating_sub(margin_ms)));
+    let mut needed = Needed::default();
+    needed.look(log, mark, needs).await?;
 
-    let (mut manifests, mut objects) = (BTreeMap::new(), Vec::new());
-    for entry in listed {
-        let ObjectEntry { name: path, size_bytes, modified_ms } = entry;
+    let (mut manifests, mut objects) = (BTreeMap::new(), BTreeMap::new());
+    let mut swept_ms = 0;
+    for ObjectEntry { name: path, size_bytes, modified_ms } in listed {
         let Ok(name) = ObjectName::parse(&path) else { continue };
-        if !name.is_made_here() {
-            continue;
-        }
-        match name.version_of() {
-            Some(version) if version < from => drop(manifests.insert(version, (name, Removal { path, size_bytes, reason: OLD_VERSION }))),
-            Some(_) => {}
-            None if needed.contains(&path) || modified_ms > written_until_ms => {}
-            None => objects.push((name, Removal { path, size_bytes, reason: UNNAMED })),
+        match (name.version_of(), name.made_ms()) {
+            (Some(version), _) if version < needed.from => {
+                manifests.insert(version, (name, Removal { path, size_bytes, reason: OLD_VERSION }));
+            }
+            (None, Some(made_ms)) if made_ms.max(modified_ms) <= written_until_ms && !needed.objects.contains(&path) => {
+                swept_ms = swept_ms.max(made_ms);
+                objects.insert(path.clone(), (name, Removal { path, size_bytes, reason: UNNAMED }));
+            }
+            _ => {}
         }
     }
-    if !retention.dry_run {
+    let mut version = None;
+    if !retention.dry_run && !(manifests.is_empty() && objects.is_empty()) {
+        let freed = Freed { low_water_mark: mark, swept_ms };
+        if freed.is_news_to(&newest.snapshot) {
+            version = free(log, freed, newest.snapshot.version, statement).await?.version;
+        }
+        // What was committed or leased meanwhile.
+        needed.look(log, mark, log.leases().needs()).await?;
+        manifests.retain(|version, _| *version < needed.from);
+        objects.retain(|path, _| !needed.objects.contains(path));
         // One after another: a writer that finds the one before its own knows that its own was not removed.
         for (name, _) in manifests.values() {
             log.store().delete(name).await?;
         }
-        remove_all(log.store(), objects.iter().map(|(name, _)| name.clone()).collect()).await?;
+        remove_all(log.store(), objects.values().map(|(name, _)| name.clone()).collect()).await?;
+    }
+    if !retention.dry_run {
         for folder in FOLDERS {
             log.store().remove_half_written(folder, written_until_ms).await?;
         }
     }
-    let mut removed: Vec<Removal> = manifests.into_values().chain(objects).map(|(_, removal)| removal).collect();
+    let mut removed: Vec<Removal> = manifests.into_values().chain(objects.into_values()).map(|(_, removal)| removal).collect();
     removed.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(Vacuumed { removed, version })
 }
 
 /// The oldest version that is to be kept: that before the first one made after `until_ms`, or one that is leased.
-async fn oldest_kept(log: &VersionLog, newest: u64, until_ms: u64) -> Result<u64> {
-    let mark = log.newest().await?.snapshot.low_water_mark;
+async fn oldest_kept(log: &VersionLog, newest: &Snapshot, until_ms: u64) -> Result<u64> {
+    let (mark, newest) = (newest.low_water_mark, newest.version);
     // Of clocks that differ the later one counts: a version is written after it was made.
     let written: BTreeMap<String, u64> = log.store().list(VERSIONS_FOLDER).await?.into_iter().map(|e| (e.name, e.modified_ms)).collect();
     let made = |number: u64| {
@@ -134,46 +151,66 @@ async fn changed_between(log: &VersionLog, from: u64, to: u64) -> Result<bool> {
     Ok(false)
 }
 
-async fn raise(log: &VersionLog, mark: u64, read_version: u64, statement: &str) -> Result<Committed> {
+async fn free(log: &VersionLog, freed: Freed, read_version: u64, statement: &str) -> Result<Committed> {
     let step = Step { operation: "VACUUM".into(), statement: statement.to_owned(), ..Step::default() };
     let id = TransactionId(env::new_uuid().as_u128());
     let transaction = Transaction { id, read_version, steps: vec![step] };
     let staged = Staged { transaction, maps: vec![], objects: vec![], fields_read: BTreeSet::new(), reads: vec![], gathering: None };
-    raise_low_water_mark(log, staged, mark).await
+    commit::free(log, staged, freed).await
 }
 
-/// What the versions from the mark on need, and those before that are leased and still there; and the first of them.
-async fn needed_from(log: &VersionLog, mark: u64, leased: u64, dry_run: bool) -> Result<(u64, BTreeSet<String>)> {
-    let mut mark = mark;
-    for _ in 0..MAX_ROUNDS {
-        let newest = log.newest().await?.snapshot.version;
-        let mut first = mark;
-        while first > leased && first > 1 && log.store().exists(&ObjectName::version(first - 1)).await? {
-            first -= 1;
-        }
-        let of_version = |number: u64| async move { Ok::<_, Error>((number, log.objects_needed(number).await?)) }.boxed();
-        let mut versions = futures::stream::iter((first..=newest).map(of_version)).buffered(CONCURRENT_READS);
-        let mut needed = BTreeSet::new();
-        let mut failure = None;
-        while let Some(version) = versions.next().await {
-            match version {
-                Ok((_, Some(objects))) => needed.extend(objects),
-                Ok((number, None)) => failure = Some(log.read(number).await.err().unwrap_or_else(|| gone(log, number))),
-                Err(error) => failure = Some(error),
+/// What is needed of a table.
+#[derive(Default)]
+struct Needed {
+    /// The versions from this one on.
+    from: u64,
+    /// What those need, or needed when they were looked at.
+    objects: BTreeSet<String>,
+    looked_at: BTreeSet<u64>,
+}
+
+impl Needed {
+    /// Looks at the versions from the mark on, and at those before that are leased and still there, as far as it has not yet.
+    async fn look(&mut self, log: &VersionLog, mark: u64, leased: Option<Needs>) -> Result<()> {
+        let leased = leased.map_or(u64::MAX, |needs| needs.version);
+        let mut mark = mark;
+        for _ in 0..MAX_ROUNDS {
+            let newest = log.newest().await?.snapshot.version;
+            self.from = mark;
+            while self.from > leased && self.from > 1 && log.store().exists(&ObjectName::version(self.from - 1)).await? {
+                self.from -= 1;
             }
-            if failure.is_some() {
-                break;
+            let of_version = |number: u64| async move { Ok::<_, Error>((number, log.objects_needed(number).await?)) }.boxed();
+            let new: Vec<u64> = (self.from..=newest).filter(|number| !self.looked_at.contains(number)).collect();
+            let mut versions = futures::stream::iter(new.into_iter().map(of_version)).buffered(CONCURRENT_READS);
+            let mut failure = None;
+            while let Some(version) = versions.next().await {
+                match version {
+                    Ok((number, Some(objects))) => {
+                        self.objects.extend(objects);
+                        self.looked_at.insert(number);
+                    }
+                    Ok((number, None)) => failure = Some(log.read(number).await.err().unwrap_or_else(|| gone(log, number))),
+                    Err(error) => failure = Some(error),
+                }
+                if failure.is_some() {
+                    break;
+                }
             }
+            let Some(failure) = failure else { return Ok(()) };
+            // Another VACUUM may have raised the mark further.
+            let raised = log.newest().await?.snapshot.low_water_mark;
+            if raised <= mark {
+                return Err(failure);
+            }
+            mark = raised;
         }
-        let Some(failure) = failure else { return Ok((first, needed)) };
-        // Another VACUUM may have raised the mark further.
-        let raised = log.newest().await?.snapshot.low_water_mark;
-        if raised <= mark || dry_run {
-            return Err(failure);
-        }
-        mark = raised;
+        Err(too_busy(log))
     }
-    Err(Error::TooBusy { table: log.table().to_owned(), attempts: MAX_ROUNDS })
+}
+
+fn too_busy(log: &VersionLog) -> Error {
+    Error::TooBusy { table: log.table().to_owned(), attempts: MAX_ROUNDS }
 }
 
 fn gone(log: &VersionLog, number: u64) -> Error {

@@ -47,8 +47,7 @@ impl LakeSchema {
         }
         let Some((name, at)) = name.rsplit_once('@') else { return Ok(None) };
         let Some(log) = self.lake.find(name).await? else { return Ok(None) };
-        let newest = log.newest().await?;
-        let number = version_of(&log, at, newest.snapshot.version).await?;
+        let number = version_of(&log, at, log.newest_number().await?).await?;
         let version = log.read_kept(number).await?;
         Ok(Some(LakeTable::new(log, Some(number), version)))
     }

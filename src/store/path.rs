@@ -82,19 +82,22 @@ impl ObjectName {
 
     /// Whether it is a name that amend gives: what else lies in the folders is not amend's to remove.
     pub fn is_made_here(&self) -> bool {
-        if self.version_of().is_some() {
-            return true;
-        }
+        self.version_of().is_some() || self.made_ms().is_some()
+    }
+
+    /// When the name was made, in milliseconds since 1970; `None` if it is no unique name that amend gives.
+    pub fn made_ms(&self) -> Option<u64> {
         let extension = match self.folder() {
             DATA_FOLDER => ".parquet",
             "_pages" => ".page",
             "_deletions" => ".puffin",
             "_moves" => ".moves",
             "_transactions" => ".txn",
-            _ => return false,
+            _ => return None,
         };
-        let id = self.file().strip_suffix(extension).filter(|id| id.len() == Hyphenated::LENGTH);
-        id.is_some_and(|id| Uuid::try_parse(id).is_ok())
+        let id = self.file().strip_suffix(extension).filter(|id| id.len() == Hyphenated::LENGTH)?;
+        let (seconds, nanos) = Uuid::try_parse(id).ok()?.get_timestamp()?.to_unix();
+        Some(seconds * 1000 + u64::from(nanos) / 1_000_000)
     }
 
     /// The object that may say which version is the newest.
@@ -225,8 +228,10 @@ mod tests {
         ] {
             assert!(!ObjectName::parse(name).unwrap().is_made_here(), "{name}");
         }
-        let data = ObjectName::new_data();
-        assert!(data.is_made_here());
+        let (before_ms, data) = (env::now_ms(), ObjectName::new_data());
+        assert!((before_ms..=env::now_ms()).contains(&data.made_ms().unwrap()));
+        assert!(data.is_made_here() && ObjectName::version(7).is_made_here());
+        assert_eq!((ObjectName::version(7).made_ms(), ObjectName::hint().made_ms()), (None, None));
         assert!(!ObjectName::parse(&data.as_str().replace("data/", "_pages/")).unwrap().is_made_here());
     }
 

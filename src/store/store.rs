@@ -269,12 +269,14 @@ impl Store {
         })
     }
 
-    /// By how much our clock is ahead of the one that gives objects their times; 0 if it is not. An object is written for it.
+    /// By how much our clock is ahead of the one that gives objects their times; 0 if it is not, but for rounding. An object is written
+    /// for it.
     pub async fn clock_ahead_ms(&self) -> Result<u64> {
         let name = ObjectName::clock();
         self.write_not_durable(&name, Bytes::new()).await?;
         let meta = self.objects.head(&self.location(&name)).await.map_err(|error| self.failed("look up", &name, error))?;
-        Ok(env::now_ms().saturating_sub(u64::try_from(meta.last_modified.timestamp_millis()).unwrap_or(0)))
+        let ahead_ms = env::now_ms().saturating_sub(u64::try_from(meta.last_modified.timestamp_millis()).unwrap_or(0));
+        Ok(if ahead_ms > ROUNDED_MS { ahead_ms } else { 0 })
     }
 
     /// The newest version that has a manifest in `folder` (`_versions` or `_catalog`), by listing it.
@@ -291,6 +293,9 @@ impl Store {
         Error::Store { operation, object: self.printable(name.as_str()), source: Box::new(source) }
     }
 }
+
+/// Times of objects are rounded: so much may lie between them and a clock that is right.
+pub const ROUNDED_MS: u64 = 2_000;
 
 /// Fewer bytes arrived than the store had announced, or than the object was said to have.
 #[derive(Debug, thiserror::Error)]

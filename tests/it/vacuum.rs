@@ -137,27 +137,30 @@ async fn only_files_of_its_own_that_are_old_are_cleared_up() {
         }
         name.to_owned()
     };
-    let mut orphans = Vec::new();
-    for name in [
-        ObjectName::new_data(),
-        ObjectName::new_page(),
-        ObjectName::new_deletions(),
-        ObjectName::new_moves(),
-        ObjectName::new_transaction(),
-    ] {
-        orphans.push(file(name.as_str(), true));
-    }
+    let made_ms = long_ago.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    let of_old = |name: &str| name.replace("<id>", &format!("{:08x}-{:04x}-7000-8000-000000000000", made_ms >> 16, made_ms & 0xffff));
+    let names = ["data/<id>.parquet", "_pages/<id>.page", "_deletions/<id>.puffin", "_moves/<id>.moves", "_transactions/<id>.txn"];
+    let orphans: Vec<String> = names.iter().map(|name| file(&of_old(name), true)).collect();
     let half = file("data/#12345", true);
     let foreign =
         [file("data/theirs.parquet", true), file("_moves/notes.txt", true), file("other/x.parquet", true), file("data/#678", false)];
-    let young = file(ObjectName::new_data().as_str(), false);
+    // Written long ago, or named, but not both.
+    let young = [
+        file(ObjectName::new_data().as_str(), false),
+        file(ObjectName::new_data().as_str(), true),
+        file(&of_old("data/<id>.parquet").replace("-8000-", "-9000-"), false),
+    ];
     let removed = vacuum(&session, "VACUUM t").await;
     assert_eq!(removed, orphans.iter().map(|name| (name.clone(), "named by no version that is kept".to_owned())).collect());
     let left = files_below(&table);
-    assert!(foreign.iter().chain([&young]).all(|name| left.contains(name)), "{left:?}");
+    assert!(foreign.iter().chain(&young).all(|name| left.contains(name)), "{left:?}");
     assert!(orphans.iter().chain([&half]).all(|name| !left.contains(name)), "{left:?}");
     assert_eq!(rows(&session, "SELECT k, v FROM t").await, [(1, 1)]);
-    assert_eq!(log.newest_number().await.unwrap(), 2);
+    // From the version of the VACUUM on nobody can begin to name them.
+    let newest = log.newest().await.unwrap();
+    assert_eq!((newest.snapshot.version, newest.snapshot.low_water_mark, u128::from(newest.snapshot.swept_ms)), (3, 1, made_ms));
+    assert_eq!(vacuum(&session, "VACUUM t").await, BTreeSet::new());
+    assert_eq!(log.newest_number().await.unwrap(), 3);
 }
 
 #[tokio::test]
