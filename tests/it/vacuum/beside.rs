@@ -291,8 +291,10 @@ async fn what_is_young_by_the_clock_of_the_store_stays() {
     let session = session_of(&lake_in(Arc::new(gate)), 1).await;
     table(&session).await;
     let log = session.lake().table("t").await.unwrap();
-    // What a statement of another process has written and not committed.
-    let staged = ObjectName::new_data();
+    // What a statement of another process has written and not committed; its clock is the store's.
+    let made = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap() - behind;
+    let (high, low) = (made.as_millis() >> 16, made.as_millis() & 0xffff);
+    let staged = ObjectName::parse(&format!("data/{high:08x}-{low:04x}-7000-8000-000000000000.parquet")).unwrap();
     log.store().write(&staged, Bytes::from("x")).await.unwrap();
     run(&session, "CREATE TABLE u AS SELECT 1 AS k").await;
     assert_eq!(vacuum(&session, "VACUUM t").await, BTreeSet::new());
