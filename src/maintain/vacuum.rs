@@ -91,7 +91,8 @@ async fn once(log: &VersionLog, retention: Retention, statement: &str) -> Result
         }
     }
     let mut version = None;
-    if !retention.dry_run && !(manifests.is_empty() && objects.is_empty()) {
+    let nothing = manifests.is_empty() && objects.is_empty();
+    if !retention.dry_run && !nothing {
         let freed = Freed { low_water_mark: mark, swept_ms };
         if freed.is_news_to(&newest.snapshot) {
             version = free(log, freed, newest.snapshot.version, statement).await?.version;
