@@ -23,9 +23,8 @@ use super::invariants;
 use super::member::{Candidate, Member, Verdict};
 use super::outcome::Committed;
 use super::place;
-use super::queue;
 use super::staged::{Staged, remove};
-use super::ticket::{Answer, Freed, Ticket, ours};
+use super::ticket::{Answer, Ticket, ours};
 use crate::error::{Error, Result};
 use crate::faulty::{self, Fault};
 use crate::manifest::apply::apply;
@@ -47,12 +46,6 @@ const MAX_UNCLEAR_ANSWERS: u32 = 5;
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 /// Every so many versions the hint is written.
 const HINT_INTERVAL: u64 = 16;
-
-/// Says in a version what may be gone from then on: only then may it be removed. `staged` is a transaction without actions, since
-/// every version has one. If that has been said already, no version is made.
-pub async fn free(log: &VersionLog, staged: Staged, freed: Freed) -> Result<Committed> {
-    queue::commit(log, |leases| Ticket::freeing(Arc::new(staged), freed, leases)).await
-}
 
 /// Creates a table: its first version, made of nothing by the transaction.
 pub async fn publish_first(log: &VersionLog, staged: Arc<Staged>, table_id: u128) -> Result<Committed> {
@@ -77,6 +70,8 @@ pub(super) struct Group<'a> {
     placed: Vec<(u32, ObjectName)>,
     /// The attempts that landed, late ones too.
     landed: BTreeSet<u32>,
+    /// What was written for members that could not land after all, whatever became of the others of their attempt.
+    in_vain: Vec<ObjectName>,
     /// Whether an attempt may have landed without anybody knowing.
     unknown: bool,
 }
@@ -121,7 +116,7 @@ impl<'a> Group<'a> {
                 Err(error) => ticket.answer(log.table(), Err(error)),
             }
         }
-        Group { log, members, creating, attempts: 0, unclear: 0, placed: vec![], landed: BTreeSet::new(), unknown: false }
+        Group { log, members, creating, attempts: 0, unclear: 0, placed: vec![], landed: BTreeSet::new(), in_vain: vec![], unknown: false }
     }
 
     /// Commits until every ticket has its answer, and removes the objects that no version names for certain.
@@ -136,6 +131,7 @@ impl<'a> Group<'a> {
                 self.answer(&member.ticket, Err(error));
             }
         }
+        remove(self.log.store(), &self.in_vain).await;
         if !self.unknown {
             let lost: Vec<ObjectName> =
                 self.placed.iter().filter(|(attempt, _)| !self.landed.contains(attempt)).map(|(_, object)| object.clone()).collect();
@@ -235,8 +231,10 @@ impl<'a> Group<'a> {
         let mut aside: Vec<(Member, Aside)> = Vec::new();
         let mut placed = Vec::new();
         for member in std::mem::take(&mut self.members) {
-            let verdict = match member.verdict(self.log, &newest.snapshot, &candidates, self.attempts, &mut placed).await {
+            let mut written = Vec::new();
+            let verdict = match member.verdict(self.log, &newest.snapshot, &candidates, self.attempts, &mut written).await {
                 Ok(Verdict::Lands(candidate)) => {
+                    placed.append(&mut written);
                     candidates.push(*candidate);
                     part.push(member);
                     continue;
@@ -246,6 +244,7 @@ impl<'a> Group<'a> {
                 }
                 Err(error) => Aside::Fails(error),
             };
+            self.in_vain.append(&mut written);
             match candidates.is_empty() {
                 true => self.settle_aside(&member.ticket, verdict, newest),
                 false => aside.push((member, verdict)),

@@ -22,14 +22,14 @@ pub mod invariants;
 mod member;
 pub mod outcome;
 mod place;
+pub mod precedence;
 mod queue;
 pub mod reads;
 pub mod staged;
 mod ticket;
 
-pub use attempt::free;
 pub use outcome::Committed;
-pub use queue::publish;
+pub use precedence::{Precedence, free, precedence, publish};
 pub use staged::Staged;
 pub use ticket::Freed;
 

@@ -10,11 +10,10 @@
 
 use super::attempt::Group;
 use super::outcome::Committed;
-use super::staged::Staged;
+use super::precedence::Passage;
 use super::staged::remove;
 use super::ticket::{Answer, Issued, Ticket};
 use crate::error::{Error, Result};
-use crate::manifest::leases::Leases;
 use crate::manifest::log::VersionLog;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,19 +28,13 @@ const MAX_GROUP_ACTIONS: usize = 4096;
 pub(super) struct Queue {
     waiting: Mutex<VecDeque<Arc<Ticket>>>,
     turn: tokio::sync::Mutex<()>,
+    /// Who may enter.
+    pub(super) passage: Passage,
 }
 
-/// Commits a transaction on the newest version of its table, or says why it cannot be; perhaps together with others of this
-/// process, in one version. `reran` is how many times its statement was run again before, for the record. Staged objects of
-/// a transaction that is not committed are removed.
-pub async fn publish(log: &VersionLog, staged: impl Into<Arc<Staged>>, reran: u32) -> Result<Committed> {
-    commit(log, |leases| Ticket::new(staged.into(), reran, leases)).await
-}
-
-/// Waits for the answer to a ticket, and commits for all that wait when the turn comes.
-pub(super) async fn commit(log: &VersionLog, issue: impl FnOnce(&Arc<Leases>) -> Issued) -> Result<Committed> {
+/// Waits until a transaction is committed, or cannot be.
+pub(super) async fn enter(log: &VersionLog, (ticket, mut answer): Issued) -> Result<Committed> {
     let queue = log.attached::<Queue>()?;
-    let (ticket, mut answer) = issue(log.leases());
     let waiting = Waiting::enter(&queue, ticket);
     let Answer { outcome, unnamed } = loop {
         let turn = tokio::select! {

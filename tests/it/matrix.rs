@@ -196,7 +196,6 @@ async fn row(ours: &'static Statement) -> Result<String, String> {
 
 /// What was run again says so: here it is the session that resolves names anew, not the statement's last node.
 #[tokio::test]
-#[ignore = "a statement that met another schema when it was planned again counts no re-run"]
 async fn a_statement_that_was_run_again_for_its_schema_says_so() {
     let named = |name: &str| STATEMENTS.iter().find(|statement| statement.name == name).unwrap();
     let (outcome, _) = by_itself(named("UPDATE"), Side::Same, named("DROP COLUMN")).await;

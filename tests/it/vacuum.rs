@@ -6,7 +6,7 @@ use crate::support::{
     Row, assert_exact, change, files_below, lake_in, named_objects, refused, rows, run, session_of, stored_objects, try_rows,
 };
 use amend::store::faults::{Fault, FaultStore};
-use amend::store::{ObjectName, Store};
+use amend::store::{ObjectName, Store, env};
 use amend::{ErrorKind, Lake, Outcome, Session};
 use datafusion::arrow::array::AsArray;
 use datafusion::execution::context::SessionContext;
@@ -36,6 +36,10 @@ async fn short_retention(lake: &Lake) -> Session {
     let session = session_of(lake, 2).await;
     run(&session, "SET amend.allow_short_retention = true").await;
     session
+}
+
+fn days_ago(days: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(env::now_ms()) - Duration::from_secs(days * 24 * 3600)
 }
 
 /// A table with a history: versions 1 to 7.
@@ -105,7 +109,7 @@ async fn what_is_young_stays_whatever_the_times_of_files_say() {
     for version in 2..=7 {
         checksums.push(rows(&session, &format!("SELECT k, v FROM t VERSION AS OF {version}")).await);
     }
-    let long_ago = SystemTime::now() - Duration::from_secs(365 * 24 * 3600);
+    let long_ago = days_ago(365);
     for file in files_below(folder.path()) {
         std::fs::File::options().write(true).open(folder.path().join(file)).unwrap().set_modified(long_ago).unwrap();
     }
@@ -128,7 +132,7 @@ async fn only_files_of_its_own_that_are_old_are_cleared_up() {
     change(&session, "INSERT INTO t VALUES (1, 1)").await;
     let log = lake.table("t").await.unwrap();
     let table = std::fs::read_dir(folder.path().join("tables")).unwrap().next().unwrap().unwrap().path();
-    let long_ago = SystemTime::now() - Duration::from_secs(8 * 24 * 3600);
+    let long_ago = days_ago(8);
     let file = |name: &str, old: bool| {
         std::fs::create_dir_all(table.join(name).parent().unwrap()).unwrap();
         let file = std::fs::File::create(table.join(name)).unwrap();
@@ -414,7 +418,7 @@ async fn folders_of_dropped_tables_go_after_the_time_that_is_kept() {
         || std::fs::read_dir(folder.path().join("tables")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert_eq!(folders().count(), 4);
     // Whatever the times of its files say: it was dropped just now.
-    let long_ago = SystemTime::now() - Duration::from_secs(365 * 24 * 3600);
+    let long_ago = days_ago(365);
     for file in files_below(folder.path()) {
         std::fs::File::options().write(true).open(folder.path().join(file)).unwrap().set_modified(long_ago).unwrap();
     }

@@ -1,6 +1,7 @@
 //! The queue by itself: how many are taken along, and who is left.
 
 use super::*;
+use crate::commit::staged::Staged;
 use crate::txn::action::{Action, ReserveFragmentIds};
 use crate::txn::composite::{Step, Transaction, TransactionId};
 

@@ -2,7 +2,7 @@
 
 use super::{short_retention, table, vacuum};
 use crate::support::{Row, assert_exact, change, lake_in, named_objects, refused, rows, run, session_of, stored_objects};
-use amend::store::{ObjectName, Store};
+use amend::store::{ObjectName, Store, env};
 use amend::{ErrorKind, Lake, Outcome};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -292,8 +292,8 @@ async fn what_is_young_by_the_clock_of_the_store_stays() {
     table(&session).await;
     let log = session.lake().table("t").await.unwrap();
     // What a statement of another process has written and not committed; its clock is the store's.
-    let made = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap() - behind;
-    let (high, low) = (made.as_millis() >> 16, made.as_millis() & 0xffff);
+    let made_ms = env::now_ms() - behind.as_millis() as u64;
+    let (high, low) = (made_ms >> 16, made_ms & 0xffff);
     let staged = ObjectName::parse(&format!("data/{high:08x}-{low:04x}-7000-8000-000000000000.parquet")).unwrap();
     log.store().write(&staged, Bytes::from("x")).await.unwrap();
     run(&session, "CREATE TABLE u AS SELECT 1 AS k").await;
