@@ -94,6 +94,7 @@ impl TableProvider for RowSink {
         if held.fields().chain(held.keys.iter().flat_map(|key| key.fields.iter().copied())).any(|field| schema.field(field).is_none()) {
             return Err(self.pin.schema_changed(&self.planned, &base).into());
         }
+        let version = base.snapshot.version;
         let options = options(session.config_options());
         let stop = Arc::<Stop>::default();
         let width = self.planned.snapshot.schema.columns().count();
@@ -151,6 +152,7 @@ impl TableProvider for RowSink {
             reads: self.reads.iter().copied().chain(held.fields().filter(|_| self.changes == RowChanges::Update)).collect(),
             returned: self.returned.clone(),
             stop,
+            lease: self.pin.held().map_or_else(|| log.leases().take(version), |held| held.lease().clone()),
             log,
         };
         Ok(Arc::new(CommitExec::new(write, Arc::new(commit))))

@@ -4,8 +4,10 @@
 //! DataFusion whose rows fulfil the condition.
 
 use super::address::scan_schema;
+use super::held::Held;
 use super::plan::{self, ScanRequest};
 use crate::error::Result;
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::table::fragment::{Base, BaseId, Fragment};
@@ -30,6 +32,7 @@ use std::sync::Arc;
 /// Some columns of some rows.
 pub struct SomeRows {
     log: Arc<VersionLog>,
+    held: Held,
     bases: BTreeMap<BaseId, Base>,
     table_schema: Arc<TableSchema>,
     fragments: Vec<(Arc<Fragment>, Option<Arc<RoaringBitmap>>)>,
@@ -48,7 +51,7 @@ impl SomeRows {
     /// The columns at `positions` of the rows of `fragments` of a version, those that fulfil `condition`: over the columns of a
     /// scan, of which it names no others than these.
     pub async fn new(
-        log: Arc<VersionLog>,
+        (log, lease): (Arc<VersionLog>, Arc<Lease>),
         snapshot: &Snapshot,
         fragments: Vec<Arc<Fragment>>,
         positions: Vec<usize>,
@@ -64,7 +67,8 @@ impl SomeRows {
         }
         let table_schema = snapshot.schema.clone();
         let schema = Arc::new(table_schema.to_plain_arrow().project(&positions).map_err(|e| crate::error::Error::internal(e.to_string()))?);
-        Ok(SomeRows { log, bases: snapshot.bases.clone(), table_schema, fragments: with_deletions, positions, condition, schema })
+        let held = Held::new(log.clone(), lease);
+        Ok(SomeRows { log, held, bases: snapshot.bases.clone(), table_schema, fragments: with_deletions, positions, condition, schema })
     }
 
     /// The plan of the rows.
@@ -79,6 +83,7 @@ impl SomeRows {
             predicate: self.condition.clone(),
             limit: None,
             groups: None,
+            held: Some(self.held.clone()),
             pushdown_filters: Some(true),
             target_partitions: session.config().target_partitions(),
         };

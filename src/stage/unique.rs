@@ -15,6 +15,7 @@
 
 use super::transaction::preview;
 use crate::error::{Error, Result};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
@@ -77,7 +78,7 @@ pub struct Key {
 /// Holds what a statement staged to the keys of its table, and adds the assertions. Returns what the commit has to hold against rows of
 /// others whose keys are not listed.
 pub async fn hold(
-    log: &Arc<VersionLog>,
+    (log, lease): (&Arc<VersionLog>, &Arc<Lease>),
     base: &Version,
     keys: &[Key],
     step: &mut Step,
@@ -96,7 +97,7 @@ pub async fn hold(
             true => {
                 let looking = match &mut after {
                     Some(looking) => looking,
-                    after => after.insert(Looking::new(log, base, step, maps, context).await?),
+                    after => after.insert(Looking::new((log, lease), base, step, maps, context).await?),
                 };
                 let new = looking.hold(key).await?;
                 reads.push(Arc::new(looking.read(key, new.condition)));
@@ -113,6 +114,7 @@ pub async fn hold(
 /// The table as a statement leaves it.
 struct Looking<'a> {
     log: &'a Arc<VersionLog>,
+    lease: &'a Arc<Lease>,
     after: Snapshot,
     /// The fragments that are new, and the others.
     new: Vec<Arc<Fragment>>,
@@ -131,14 +133,14 @@ struct NewKeys {
 }
 
 impl<'a> Looking<'a> {
-    async fn new(log: &'a Arc<VersionLog>, base: &Version, step: &Step, maps: &[Arc<AddressMap>], context: &TaskContext) -> Result<Self> {
+    async fn new((log, lease): (&'a Arc<VersionLog>, &'a Arc<Lease>), base: &Version, step: &Step, maps: &[Arc<AddressMap>], context: &TaskContext) -> Result<Self> {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![step.clone()] };
         let (Version { snapshot: after, .. }, _) = preview(log, base, &transaction, maps).await?;
         let (others, new) = after.fragments.iter().cloned().partition(|fragment| base.snapshot.fragments.get(fragment.id).is_some());
         let config = SessionConfig::from(context.session_config().options().as_ref().clone());
         let state = SessionStateBuilder::new().with_config(config).with_runtime_env(context.runtime_env()).build();
-        Ok(Looking { log, after, new, others, state })
+        Ok(Looking { log, lease, after, new, others, state })
     }
 
     /// Refuses a key that a new row shares with another row.
@@ -167,7 +169,7 @@ impl<'a> Looking<'a> {
     }
 
     async fn rows(&self, key: &Key, fragments: Vec<Arc<Fragment>>, condition: Option<Arc<dyn PhysicalExpr>>) -> Result<SomeRows> {
-        SomeRows::new(self.log.clone(), &self.after, fragments, key.positions.clone(), condition).await
+        SomeRows::new((self.log.clone(), self.lease.clone()), &self.after, fragments, key.positions.clone(), condition).await
     }
 
     async fn scan(&self, key: &Key, fragments: Vec<Arc<Fragment>>, condition: Option<Arc<dyn PhysicalExpr>>) -> Result<LogicalPlanBuilder> {

@@ -32,7 +32,7 @@ impl OfTable for TableConstraints {
 
     async fn rows(log: &VersionLog, session: &dyn Session) -> Result<RecordBatch> {
         let version = match session.config().get_extension::<SessionView>() {
-            Some(view) => view.0.view(log).await?,
+            Some(view) => view.0.view(log).await?.0,
             None => log.newest().await?,
         };
         let (table, snapshot) = (log.table(), &version.snapshot);

@@ -30,7 +30,7 @@ impl OfTable for Properties {
 
     async fn rows(log: &VersionLog, session: &dyn Session) -> Result<RecordBatch> {
         let version = match session.config().get_extension::<SessionView>() {
-            Some(view) => view.0.view(log).await?,
+            Some(view) => view.0.view(log).await?.0,
             None => log.newest().await?,
         };
         // Constraints and defaults are shown by `table_constraints`.
