@@ -58,9 +58,12 @@ impl Held {
         key.is_about(&self.brings)
     }
 
-    /// The keys in a table of that schema.
-    pub fn unique(&self, schema: &TableSchema) -> Result<Vec<Key>> {
-        let key = |constraint: &Constraint| Ok(Key { may_change: self.may_change(constraint), ..Key::new(constraint, schema)? });
+    /// The keys in a table of that schema; one of them may be such that who has it twice was brought twice.
+    pub fn unique(&self, schema: &TableSchema, brought_once: Option<&str>) -> Result<Vec<Key>> {
+        let key = |constraint: &Constraint| {
+            let brought_once = brought_once == Some(constraint.name.as_str());
+            Ok(Key { may_change: self.may_change(constraint), brought_once, ..Key::new(constraint, schema)? })
+        };
         self.keys.iter().map(key).collect()
     }
 

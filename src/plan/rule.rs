@@ -4,7 +4,7 @@ use super::merge;
 use super::options::options;
 use super::reads::columns_read;
 use super::replace_where;
-use super::returning::{ChangedRow, Returning, target_of};
+use super::returning::{ChangedRow, Returning, key_brought_once, target_of};
 use super::sink::RowSink;
 use super::subqueries::{self, Left};
 use super::target::{Target, address_columns};
@@ -158,6 +158,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         reads,
         schema,
         keys,
+        brought_once: key_brought_once(&dml.target),
         returned: returned.as_ref().map(|returned| Arc::new(returned.as_arrow().clone())),
         original: LogicalPlan::Dml(dml.clone()),
     };
@@ -186,7 +187,7 @@ fn reads(plan: &LogicalPlan, table: &LakeTable) -> Result<bool> {
 
 /// The rows of an INSERT, where VALUES may hold NULL in any column. DataFusion gives them the columns of the table, and then
 /// fails on a NULL where the column takes none with a message about its own columns; the writer names ours.
-fn with_nulls_let_through(input: LogicalPlan) -> Result<LogicalPlan> {
+pub fn with_nulls_let_through(input: LogicalPlan) -> Result<LogicalPlan> {
     let nullable = |schema: &DFSchema| {
         let field = |(qualifier, field): (Option<&TableReference>, &FieldRef)| {
             (qualifier.cloned(), Arc::new(field.as_ref().clone().with_nullable(true)))

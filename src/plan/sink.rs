@@ -53,6 +53,8 @@ pub struct RowSink {
     pub schema: SchemaRef,
     /// The keys of the source, if the plan notes them.
     pub keys: Option<Arc<Keys>>,
+    /// The constraint of which a key that comes twice is brought twice by the source.
+    pub brought_once: Option<String>,
     /// The columns that the statement returns, if it returns rows.
     pub returned: Option<SchemaRef>,
     /// The statement before the rewrite.
@@ -141,7 +143,7 @@ impl TableProvider for RowSink {
             again
         });
         let commit = CommitSpec {
-            keys: held.unique(&base.snapshot.schema)?,
+            keys: held.unique(&base.snapshot.schema, self.brought_once.as_deref())?,
             base,
             pin: Some(self.pin.clone()),
             operation: self.changes.operation(),

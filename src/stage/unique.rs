@@ -73,6 +73,8 @@ pub struct Key {
     pub columns: Vec<String>,
     /// Whether the statement may bring new values of it.
     pub may_change: bool,
+    /// Whether rows that have it in common were all brought by the source of the statement, which would change one row twice.
+    pub brought_once: bool,
 }
 
 /// Holds what a statement staged to the keys of its table, and adds the assertions. Returns what the commit has to hold against rows of
@@ -264,6 +266,7 @@ impl Key {
             positions: columns.iter().map(|(position, _)| *position).collect(),
             columns: columns.iter().map(|(_, column)| column.name.clone()).collect(),
             may_change: true,
+            brought_once: false,
         })
     }
 }
@@ -282,6 +285,14 @@ pub fn refuse_any(table: &str, key: &Key, answer: &[RecordBatch]) -> Result<()> 
     let rows = batch.column_by_name(COUNT_COLUMN).and_then(|counts| counts.as_primitive_opt::<Int64Type>()).map(|counts| counts.value(0));
     let of_key: Vec<usize> = (0..key.columns.len()).collect();
     let values = batch.project(&of_key).map_err(|e| Error::internal(format!("a key: {e}")))?;
+    if key.brought_once {
+        let reason = format!(
+            "ON CONFLICT DO UPDATE on table '{table}' would change one row more than once: {} rows to insert have the key {}; make them unique",
+            rows.unwrap_or_default(),
+            super::checks::shown(&values, 0)
+        );
+        return Err(Error::Refused { reason, sqlstate: "21000" });
+    }
     Err(Error::DuplicateKey {
         table: table.to_owned(),
         constraint: key.name.clone(),
