@@ -135,7 +135,13 @@ struct NewKeys {
 }
 
 impl<'a> Looking<'a> {
-    async fn new((log, lease): (&'a Arc<VersionLog>, &'a Arc<Lease>), base: &Version, step: &Step, maps: &[Arc<AddressMap>], context: &TaskContext) -> Result<Self> {
+    async fn new(
+        (log, lease): (&'a Arc<VersionLog>, &'a Arc<Lease>),
+        base: &Version,
+        step: &Step,
+        maps: &[Arc<AddressMap>],
+        context: &TaskContext,
+    ) -> Result<Self> {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![step.clone()] };
         let (Version { snapshot: after, .. }, _) = preview(log, base, &transaction, maps).await?;

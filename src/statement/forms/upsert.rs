@@ -20,9 +20,7 @@ use crate::table::schema::{FieldId, TableSchema};
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::execution::SessionState;
 use datafusion::functions_window::expr_fn::row_number;
-use datafusion::logical_expr::dml::{
-    DmlStatement, InsertOp, MergeIntoAction, MergeIntoClause, MergeIntoClauseKind, MergeIntoOp, WriteOp,
-};
+use datafusion::logical_expr::dml::{DmlStatement, InsertOp, MergeIntoAction, MergeIntoClause, MergeIntoClauseKind, MergeIntoOp, WriteOp};
 use datafusion::logical_expr::utils::{conjunction, disjunction};
 use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::sql::parser::DFParserBuilder;
@@ -87,7 +85,8 @@ impl Upsert {
         let all = constraint::constraints(&snapshot.config).map_err(|reason| Error::damaged(name, "its properties", reason))?;
         let keys: Vec<Constraint> = all.into_iter().filter(Constraint::is_key).collect();
         let Some(key) = self.key(name, &snapshot.schema, &keys)? else { return Ok(LogicalPlan::Dml(insert)) };
-        let key_columns: Vec<&str> = key.fields.iter().filter_map(|id| snapshot.schema.field(*id)).map(|field| field.name.as_str()).collect();
+        let key_columns: Vec<&str> =
+            key.fields.iter().filter_map(|id| snapshot.schema.field(*id)).map(|field| field.name.as_str()).collect();
 
         let target = TableReference::bare(fold(&self.target));
         let of = |table: &TableReference, column: &str| Expr::Column(Column::new(Some(table.clone()), column));
@@ -125,12 +124,14 @@ impl Upsert {
     fn key<'a>(&self, table: &str, schema: &TableSchema, keys: &'a [Constraint]) -> Result<Option<&'a Constraint>> {
         match &self.conflict.conflict_target {
             Some(ConflictTarget::Columns(columns)) => {
-                let fields = columns.iter().map(|column| crate::statement::constraints::column_of(table, schema, column).map(|field| field.id));
+                let fields =
+                    columns.iter().map(|column| crate::statement::constraints::column_of(table, schema, column).map(|field| field.id));
                 let fields = fields.collect::<Result<BTreeSet<FieldId>>>()?;
                 let found = keys.iter().find(|key| key.fields.iter().copied().collect::<BTreeSet<_>>() == fields);
                 found.map(Some).ok_or_else(|| {
                     let columns = columns.iter().map(fold).collect::<Vec<_>>().join(", ");
-                    let reason = format!("ON CONFLICT ({columns}): table '{table}' has no PRIMARY KEY or UNIQUE constraint of these columns");
+                    let reason =
+                        format!("ON CONFLICT ({columns}): table '{table}' has no PRIMARY KEY or UNIQUE constraint of these columns");
                     Error::Refused { reason, sqlstate: "42P10" }
                 })
             }
@@ -138,12 +139,15 @@ impl Upsert {
                 let name = name.0.last().and_then(ObjectNamePart::as_ident).map(fold).unwrap_or_default();
                 let found = keys.iter().find(|key| key.name == name);
                 found.map(Some).ok_or_else(|| {
-                    let reason = format!("ON CONFLICT ON CONSTRAINT '{name}': table '{table}' has no PRIMARY KEY or UNIQUE constraint of that name");
+                    let reason =
+                        format!("ON CONFLICT ON CONSTRAINT '{name}': table '{table}' has no PRIMARY KEY or UNIQUE constraint of that name");
                     Error::Refused { reason, sqlstate: "42704" }
                 })
             }
             None => match (&self.conflict.action, keys) {
-                (OnConflictAction::DoUpdate(_), _) => Err(Error::invalid("ON CONFLICT DO UPDATE needs the columns of a key: ON CONFLICT (k) DO UPDATE ..")),
+                (OnConflictAction::DoUpdate(_), _) => {
+                    Err(Error::invalid("ON CONFLICT DO UPDATE needs the columns of a key: ON CONFLICT (k) DO UPDATE .."))
+                }
                 (OnConflictAction::DoNothing, []) => Ok(None),
                 (OnConflictAction::DoNothing, [key]) => Ok(Some(key)),
                 (OnConflictAction::DoNothing, [_, _, ..]) => {
