@@ -34,7 +34,7 @@ pub struct Asked {
 
 #[derive(Debug, Clone)]
 enum What {
-    Check(Expr),
+    Check(Box<Expr>),
     Key { columns: Vec<Ident>, primary: bool },
 }
 
@@ -136,9 +136,7 @@ impl Asked {
             characteristics.as_ref().is_none_or(|c| c.deferrable != Some(true) && c.enforced != Some(false) && c.initially.is_none())
         };
         let (name, what) = match constraint {
-            TableConstraint::Check(CheckConstraint { name, expr, enforced: None | Some(true) }) => {
-                (name, What::Check(expr.as_ref().clone()))
-            }
+            TableConstraint::Check(CheckConstraint { name, expr, enforced: None | Some(true) }) => (name, What::Check(expr.clone())),
             TableConstraint::PrimaryKey(key) if key.index_type.is_none() && key.index_options.is_empty() && plain(&key.characteristics) => {
                 (&key.name, What::Key { columns: key_columns(constraint, &key.columns)?, primary: true })
             }

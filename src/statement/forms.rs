@@ -7,6 +7,7 @@
 //!   DELETE with an alias, USING or WITH               the query of its rows (`rows`)
 //!   UPDATE with FROM or WITH                          likewise
 //!   UPDATE .. SET (a, b) = ..                         an assignment for each column (`assignments`)
+//!   DEFAULT as a value                                the value (`defaults`)
 //!   INSERT .. ON CONFLICT                             the MERGE of its rows (`upsert`)
 //!   MERGE .. UPDATE SET * .. INSERT *                 every column from the source (`stars`)
 //! ```
@@ -14,6 +15,7 @@
 //! Always holds: a clause that would be lost on the way is refused.
 
 mod assignments;
+mod defaults;
 mod returning;
 mod rows;
 pub mod stars;
@@ -40,6 +42,7 @@ use upsert::Upsert;
 pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<LogicalPlan> {
     if let Some(statement) = innermost(&mut statement) {
         check_ignored(statement)?;
+        defaults::put(state, statement).await?;
     }
     let Plainly { rows, upsert, returning } = put_plainly(innermost(&mut statement))?;
     if let Some(Statement::Merge(merge)) = innermost(&mut statement) {

@@ -34,11 +34,10 @@ pub async fn hold(
         Rule::Check(kept) => {
             let condition = expression::condition(table, kept, schema)?;
             let violating = LogicalPlanBuilder::from(rows).filter(condition.is_false())?.limit(0, Some(1))?.build()?;
-            for batch in DataFrame::new(state.clone(), violating).collect().await?.iter().filter(|batch| batch.num_rows() > 0) {
-                let shown = format!("({})", expression::named(table, kept, schema)?);
-                return Err(violation(table, &constraint.name, &shown, batch, 0));
-            }
-            Ok(())
+            let batches = DataFrame::new(state.clone(), violating).collect().await?;
+            let Some(row) = batches.iter().find(|batch| batch.num_rows() > 0) else { return Ok(()) };
+            let shown = format!("({})", expression::named(table, kept, schema)?);
+            Err(violation(table, &constraint.name, &shown, row, 0))
         }
         Rule::Unique | Rule::PrimaryKey => {
             let key = Key::new(constraint, schema)?;
