@@ -289,3 +289,59 @@ fn values_of_a_column_for_rows_that_the_transaction_moved_build_upon_the_move() 
     landed.unwrap();
     assert_eq!((fields(&bed, 1), bed.dead(1)), (vec![1, 2, 3], Some(vec![1])));
 }
+
+#[test]
+fn of_a_fragment_that_rows_of_ours_moved_to_the_other_rows_are_free() {
+    for (key, lands) in [(0, true), (1, false), (2, true), (3, true)] {
+        let mut bed = Testbed::of(&[&[0], &[1], &[2, 3]]);
+        let mut ours = bed.draft();
+        ours.update_columns(&[1], 10);
+        let mut theirs = bed.draft();
+        theirs.optimize(&[(vec![old(0), old(1), old(2)], vec![])], true);
+        bed.land(theirs).unwrap();
+        let mut theirs = bed.draft();
+        theirs.update(&[key], 100);
+        bed.land(theirs).unwrap();
+        let outcome = bed.land(ours);
+        assert_eq!(outcome.is_ok(), lands, "{key}");
+        if let Err(collision) = outcome {
+            assert_eq!(named(&collision), ("rows of fragment 3", vec!["3/1".to_owned()], 4));
+        }
+    }
+}
+
+#[test]
+fn columns_follow_their_rows_alone_when_a_rewrite_parts_them() {
+    let mut bed = Testbed::of(&[&[0, 1], &[2, 3]]);
+    let mut ours = bed.draft();
+    ours.update_columns(&[0, 1], 10);
+    add_column_with_values(&mut ours, "a", &[old(1)]);
+    let mut together = bed.draft();
+    together.optimize(&[(vec![old(0), old(1)], vec![])], true);
+    bed.land(together).unwrap();
+    let mut apart = bed.draft();
+    apart.optimize(&[(vec![old(2)], vec![2])], true);
+    bed.land(apart).unwrap();
+    bed.land(ours).unwrap();
+    assert_eq!((fields(&bed, 3), fields(&bed, 4)), (vec![1, 2], vec![1, 2, 3]));
+    assert_eq!(bed.rows(), [(0, 10), (1, 10), (2, 0), (3, 0)]);
+}
+
+#[test]
+fn a_fragment_that_none_of_our_rows_moved_to_is_not_ours() {
+    let outcome = |key: u32| {
+        let mut bed = Testbed::of(&[&[0, 1], &[2, 3]]);
+        let mut ours = bed.draft();
+        add_column_with_values(&mut ours, "a", &[old(0)]);
+        ours.reads.insert(FieldId(2));
+        let mut theirs = bed.draft();
+        theirs.optimize(&[(vec![old(0), old(1)], vec![2])], true);
+        bed.land(theirs).unwrap();
+        let mut theirs = bed.draft();
+        theirs.update_columns(&[key], 100);
+        bed.land(theirs).unwrap();
+        bed.land(ours).map_err(|collision| collision.coordinate)
+    };
+    assert!(outcome(2).is_ok());
+    assert_eq!(outcome(0).unwrap_err(), "the values of field 2 in fragment 2");
+}
