@@ -85,7 +85,8 @@ pub(super) async fn actions(
         }
         let fields = file.columns.iter_mut().flat_map(|column| {
             let field = column.field.take().and_then(|field| named(&field));
-            field.into_iter().chain(column.parts.iter().copied().map(Ref::Committed)).collect::<Vec<_>>()
+            let parts = column.parts.iter().map(|part| Some(Ref::Committed(*part)));
+            std::iter::once(field).chain(parts).collect::<Vec<_>>()
         });
         let fields = fields.collect();
         actions.push((gather.step, Action::AddDataFile(AddDataFile { fragment: target, file, base: None, fields, data_change })));

@@ -77,10 +77,18 @@ fn counters(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> R
         }
     }
     // The schema is shared while it does not change.
-    if !Arc::ptr_eq(&before.schema, &after.schema)
-        && let Some(field) = after.schema.fields().iter().find(|field| field.id >= to.field)
-    {
-        return Err(format!("field {} ('{}') is not below the counter {}", field.id, field.name, to.field));
+    if Arc::ptr_eq(&before.schema, &after.schema) {
+        return Ok(());
+    }
+    let claimed = transaction.actions().filter_map(|action| if let Action::AddField(add) = action { add.id.committed() } else { None });
+    let known: BTreeSet<FieldId> = before.schema.fields().iter().map(|field| field.id).chain(claimed).collect();
+    for field in after.schema.fields() {
+        if field.id >= to.field {
+            return Err(format!("field {} ('{}') is not below the counter {}", field.id, field.name, to.field));
+        }
+        if field.id < from.field && !known.contains(&field.id) {
+            return Err(format!("field {} ('{}') comes back, and nobody claims it", field.id, field.name));
+        }
     }
     Ok(())
 }

@@ -18,8 +18,8 @@ pub struct Staged {
     pub transaction: Transaction,
     /// The maps of its changes of address, in order.
     pub maps: Vec<Arc<AddressMap>>,
-    /// Objects that were written for it and that nothing names yet; those that its actions do not name when it has landed are
-    /// removed.
+    /// Objects that were written for it and that nothing else names; those that its actions do not name when it has landed are
+    /// removed, and all of them when it does not land. (An action may also name a file of an old version: that is none of these.)
     pub objects: Vec<ObjectName>,
     /// The fields whose values decided what it changes, or how. If others give them new values in place, in fragments that it
     /// acts upon, it collides.
@@ -47,8 +47,8 @@ pub async fn remove(store: &Store, objects: &[ObjectName]) {
     }
 }
 
-/// The objects that actions name, and that nothing else does while they are staged. Files in a base are not among them: they
-/// are others', and never removed.
+/// The objects that actions name. Of actions that writers have just staged, nothing else names them. Files in a base are not
+/// among them: they are others', and never removed.
 pub fn objects<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<ObjectName> {
     let path = |action: &'a Action| match action {
         Action::AddDataFile(add) => add.base.is_none().then_some(add.file.path.as_str()),

@@ -112,6 +112,17 @@ impl Applying {
         Ok(id)
     }
 
+    /// Lets a field have an id again that was given out before.
+    pub(crate) fn claim_field(&mut self, id: FieldId) -> Result<FieldId, ApplyError> {
+        if id < FieldId(1) || id >= self.snapshot.counters.field {
+            return Err(ApplyError::new(format!("field id {id} was never given out")));
+        }
+        match self.fields_mut().iter().find(|field| field.id == id) {
+            Some(field) => Err(ApplyError::new(format!("field id {id} is that of '{}'", field.name))),
+            None => Ok(id),
+        }
+    }
+
     /// Takes the next fragment ids out of use.
     pub(crate) fn reserve_fragments(&mut self, count: u32) -> Result<(), ApplyError> {
         let next = self.snapshot.counters.fragment.0.checked_add(count).filter(|next| FragmentId(*next) <= FragmentId::MAX);
@@ -162,6 +173,15 @@ impl Applying {
             None => self.snapshot.schema.field(id).is_some(),
         };
         if exists { Ok(id) } else { Err(ApplyError::new(format!("there is no field {id}"))) }
+    }
+
+    /// The id of a field that exists or did once.
+    pub(crate) fn known_field(&self, field: FieldRef) -> Result<FieldId, ApplyError> {
+        let id = self.minted.field(field).ok_or_else(|| unbound("field", field))?;
+        match id >= FieldId(1) && id < self.snapshot.counters.field {
+            true => Ok(id),
+            false => Err(ApplyError::new(format!("field id {id} was never given out"))),
+        }
     }
 
     /// The id of a base that exists.

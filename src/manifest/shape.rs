@@ -377,7 +377,7 @@ static ADD_FIELD: Shape = Shape {
     name: "AddField",
     one_of: false,
     fields: &[
-        one(1, "token", Varint),
+        one(1, "id", Message(&FIELD_REF)),
         one(2, "parent", Message(&FIELD_REF)),
         one(3, "name", Text),
         one(4, "type", Text),

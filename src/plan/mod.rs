@@ -5,6 +5,8 @@
 //!   Dml(Update)     Projection <- Filter <- Scan   =>  rows + addresses  <- Filter <- Scan(t + address)
 //!   Dml(MergeInto)  source                         =>  rows + addresses + action <- Join(Scan(t + address), source)
 //!   Dml(Insert)     rows                           =>  rows
+//!                   rows, all within a predicate   =>  rows + addresses + action <- Union(rows, Filter <- Scan(t + address))
+//!   Dml(Truncate)                                  =>  nothing: the commit lists the rows
 //!                                                      under Dml(Insert) into a RowSink, whose plan is
 //!                                                      CommitExec <- WriteExec, or <- UpdateColumnsExec (`update`)
 //! ```
@@ -22,6 +24,7 @@ mod only_row;
 pub mod optimize;
 pub mod options;
 mod reads;
+pub mod replace_where;
 pub mod returning;
 pub mod rule;
 pub mod sink;

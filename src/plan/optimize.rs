@@ -189,6 +189,7 @@ pub async fn plan(
         base,
         pin: None,
         operation: "OPTIMIZE",
+        clears: None,
         statement,
         again: Some(Arc::new(again)),
         max_attempts: options.max_statement_attempts.max(1),

@@ -3,6 +3,7 @@
 use super::merge;
 use super::options::options;
 use super::reads::columns_read;
+use super::replace_where;
 use super::returning::{ChangedRow, Returning, target_of};
 use super::sink::RowSink;
 use super::subqueries::{self, Left};
@@ -16,7 +17,7 @@ use crate::stage::row_changes::RowChanges;
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::dml::{DmlStatement, InsertOp, WriteOp};
@@ -90,11 +91,23 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
     let mut keys = None;
     let (changes, input) = match &dml.op {
         WriteOp::Insert(InsertOp::Append) => {
-            let input = rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?;
-            (RowChanges::Insert, with_returned(input, table, returning)?)
+            let input = with_nulls_let_through(dml.input.as_ref().clone())?;
+            match replace_where::parts(&input) {
+                None => (RowChanges::Insert, with_returned(rows(input, table)?, table, returning)?),
+                Some((rows, predicate)) => {
+                    check_names(rows, table)?;
+                    let (target, columns) = (target(Access::Addresses, "REPLACE WHERE"), in_table_types(rows, table)?);
+                    (
+                        RowChanges::ReplaceWhere,
+                        replace_where::plan(&target, &dml.table_name, (rows, reads(rows, table)?), columns, predicate)?,
+                    )
+                }
+            }
         }
         WriteOp::Insert(InsertOp::Overwrite) => {
-            return Err(Error::unsupported("INSERT OVERWRITE", Some("say TRUNCATE TABLE and INSERT INTO in one transaction")).into());
+            let input = rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?;
+            let reads_target = reads(&input, table)?;
+            (RowChanges::Overwrite { reads_target }, with_returned(input, table, returning)?)
         }
         WriteOp::Insert(InsertOp::Replace) => {
             return Err(Error::unsupported("REPLACE INTO", Some("use MERGE INTO")).into());
@@ -103,11 +116,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
             let input = target(Access::Addresses, "DELETE").with_address(&dml.input)?;
             (RowChanges::Delete, only_address(input, table, returning)?)
         }
-        WriteOp::Truncate => {
-            let source = target(Access::Addresses, "TRUNCATE").source();
-            let scan = LogicalPlanBuilder::scan(dml.table_name.clone(), source, None)?.build()?;
-            (RowChanges::Delete, only_address(scan, table, None)?)
-        }
+        WriteOp::Truncate => (RowChanges::Truncate, LogicalPlanBuilder::empty(false).build()?),
         WriteOp::Update => {
             let input = target(Access::AddressesAndRows, "UPDATE").with_address(&dml.input)?;
             changed = changed_columns(&input, width);
@@ -126,9 +135,11 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
     let schema = Arc::new(input.schema().as_arrow().clone());
     let all = &table.planned().snapshot.schema;
     let reads = match changes {
-        RowChanges::Insert => BTreeSet::new(),
+        RowChanges::Insert | RowChanges::Truncate | RowChanges::Overwrite { reads_target: false } => BTreeSet::new(),
         RowChanges::Delete | RowChanges::Update => columns_read(&dml.input, all)?,
-        RowChanges::Merge => all.columns().map(|column| column.id).collect(),
+        RowChanges::Merge | RowChanges::ReplaceWhere | RowChanges::Overwrite { reads_target: true } => {
+            all.columns().map(|column| column.id).collect()
+        }
     };
     let returned = returning.map(|returning| returning.output(input.schema())).transpose()?;
     let sink = RowSink {
@@ -142,13 +153,27 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         returned: returned.as_ref().map(|returned| Arc::new(returned.as_arrow().clone())),
         original: LogicalPlan::Dml(dml.clone()),
     };
-    let sink_name = TableReference::bare(format!("{}_of_{name}", changes.operation().to_lowercase()));
+    let sink_name = TableReference::bare(format!("{}_of_{name}", changes.operation().to_lowercase().replace(' ', "_")));
     let mut into_sink =
         DmlStatement::new(sink_name, provider_as_source(Arc::new(sink)), WriteOp::Insert(InsertOp::Append), Arc::new(input));
     if let Some(returned) = returned {
         into_sink.output_schema = returned;
     }
     Ok(LogicalPlan::Dml(into_sink))
+}
+
+/// Whether a plan reads the newest version of a table.
+fn reads(plan: &LogicalPlan, table: &LakeTable) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        let read = match node {
+            LogicalPlan::TableScan(scan) => target_of(&scan.source).map(|(read, _)| read),
+            _ => None,
+        };
+        found |= read.is_some_and(|read| Arc::ptr_eq(read.log(), table.log()) && read.at().is_none());
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// The rows of an INSERT, where VALUES may hold NULL in any column. DataFusion gives them the columns of the table, and then
@@ -233,6 +258,12 @@ pub(super) fn columns_of(table: &LakeTable, written: impl Fn(&str) -> Expr) -> H
 
 /// The rows of an INSERT in the table's types; they must come in the table's column order.
 fn rows(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
+    check_names(&input, table)?;
+    let exprs = in_table_types(&input, table)?;
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
+}
+
+fn check_names(input: &LogicalPlan, table: &LakeTable) -> Result<()> {
     let planned = table.schema();
     let names =
         |schema: &datafusion::arrow::datatypes::Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
@@ -241,8 +272,7 @@ fn rows(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
         let reason = format!("rows of the columns {given} cannot be inserted into table '{}' of the columns {wanted}", table.log().table());
         return Err(Error::invalid(reason).into());
     }
-    let exprs = in_table_types(&input, table)?;
-    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))
+    Ok(())
 }
 
 /// The first columns of a plan as those of the table, which come in the same order.

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::manifest::version::Version;
 use crate::scan::keys::Keys;
 use crate::scan::pin::Pin;
+use crate::scan::read::Read;
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
 use crate::stage::row_changes::RowChanges;
 use crate::stage::stop::Stop;
@@ -70,16 +71,14 @@ impl TableProvider for RowSink {
 
     async fn insert_into(&self, session: &dyn Session, input: Arc<dyn ExecutionPlan>, _: InsertOp) -> EngineResult<Arc<dyn ExecutionPlan>> {
         let base = self.pin.resolve(session, &self.planned).await?;
-        // A new version of a row has the values of all its columns.
-        let whole_rows = match self.changes {
-            RowChanges::Update | RowChanges::Merge => true,
-            RowChanges::Insert | RowChanges::Delete => false,
-        };
-        if whole_rows && base.snapshot.schema != self.planned.snapshot.schema {
+        if self.changes.rewrites_rows() && base.snapshot.schema != self.planned.snapshot.schema {
             return Err(self.pin.schema_changed(&self.planned, &base).into());
         }
         if let Some(keys) = self.keys.as_ref().filter(|_| !source_keys::all_read(&input)) {
             keys.forgo();
+        }
+        if self.changes.clears().is_some() {
+            self.pin.note(session, &base, self.read_of_all_rows(session));
         }
         let log = self.pin.log().clone();
         let options = options(session.config_options());
@@ -89,7 +88,12 @@ impl TableProvider for RowSink {
             // What is returned of a row may be of any of its columns.
             RowChanges::Update if self.returned.is_some() => Form::Rows,
             RowChanges::Update => form(options.update_form, self.changed.len(), width, expected_rows(input.as_ref())?, &base.snapshot),
-            RowChanges::Insert | RowChanges::Delete | RowChanges::Merge => Form::Rows,
+            RowChanges::Insert
+            | RowChanges::Delete
+            | RowChanges::Merge
+            | RowChanges::ReplaceWhere
+            | RowChanges::Overwrite { .. }
+            | RowChanges::Truncate => Form::Rows,
         };
         let write: Arc<dyn ExecutionPlan> = match form {
             Form::Rows => {
@@ -124,6 +128,7 @@ impl TableProvider for RowSink {
             base,
             pin: Some(self.pin.clone()),
             operation: self.changes.operation(),
+            clears: self.changes.clears(),
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,
             max_attempts: options.max_statement_attempts.max(1),
@@ -133,6 +138,22 @@ impl TableProvider for RowSink {
             log,
         };
         Ok(Arc::new(CommitExec::new(write, Arc::new(commit))))
+    }
+}
+
+impl RowSink {
+    /// What a statement reads that takes all rows without a scan: that there are no others. It does not ask for their values, nor
+    /// whether they are there still.
+    fn read_of_all_rows(&self, session: &dyn Session) -> Read {
+        Read {
+            schema: self.planned.snapshot.schema.clone(),
+            fields: BTreeSet::new(),
+            predicate: None,
+            keys: None,
+            minds_deletions: false,
+            options: session.config().options().clone(),
+            runtime: session.runtime_env().clone(),
+        }
     }
 }
 

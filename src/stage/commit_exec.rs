@@ -11,9 +11,12 @@
 //! Always holds: nothing happens before the plan is executed, so EXPLAIN changes nothing; what was staged for a run that
 //! did not land is removed.
 
+use super::deletions;
 use super::gather::Gatherer;
+use super::intent;
 use super::parts;
 use super::returning::Returned;
+use super::row_changes::Cleared;
 use super::scope::{Done, SessionScope};
 use super::stop::Stop;
 use crate::commit::gather::WriteGathered;
@@ -24,7 +27,7 @@ use crate::error::{ConflictReport, Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::Pin;
-use crate::store::env;
+use crate::store::{ObjectName, env};
 use crate::table::schema::FieldId;
 use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
@@ -45,7 +48,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 use std::collections::BTreeSet;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -72,6 +75,8 @@ pub struct CommitSpec {
     pub pin: Option<Arc<Pin>>,
     /// The kind of statement.
     pub operation: &'static str,
+    /// What becomes of all rows of that version.
+    pub clears: Option<Cleared>,
     /// The statement in words, for when the session does not know the user's.
     pub statement: String,
     /// How to run it again; `None` if it cannot be.
@@ -182,23 +187,23 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     if let Some(scope) = &scope {
         scope.check_target(&spec.log)?;
     }
-    let (step, rows) =
+    let (mut step, rows) =
         collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context.clone()).await?;
-    let counts = step.counts;
-    let done = |counts, version, facts, files_written| {
-        let done = Done { operation: spec.operation.to_owned(), counts, version, facts, files_written, conflicts: vec![] };
-        Run::Done(done, rows)
-    };
     let written = objects(step.actions.iter());
-    let maps = match maps(spec, &step).await {
+    let maps = match complete(spec, &mut step).await {
         Ok(maps) => maps,
         Err(error) => {
             remove(spec.log.store(), &written).await;
             return Err(error);
         }
     };
+    let counts = step.counts;
+    let done = |counts, version, facts, files_written| {
+        let done = Done { operation: spec.operation.to_owned(), counts, version, facts, files_written, conflicts: vec![] };
+        Run::Done(done, rows)
+    };
     if let Some(scope) = scope.as_ref().filter(|scope| scope.in_transaction()) {
-        if let Err(error) = scope.append(&spec.log, &spec.base, step, maps, &spec.reads).await {
+        if let Err(error) = scope.append(&spec.log, &spec.base, step, maps, (written.clone(), &spec.reads)).await {
             remove(spec.log.store(), &written).await;
             return Err(error);
         }
@@ -207,7 +212,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     let gathering: Arc<dyn WriteGathered> = Arc::new(Gatherer::new(context));
     let reads = spec.pin.iter().flat_map(|pin| pin.reads()).map(|read| read as Arc<dyn ReadAssertion>).collect();
     let (fields_read, gathering) = (spec.reads.clone(), Some(gathering));
-    let staged = Staged { reads, fields_read, gathering, ..staged(spec.base.snapshot.version, step, maps) };
+    let staged = Staged { reads, fields_read, gathering, ..staged(spec.base.snapshot.version, step, maps, written.clone()) };
     let staged = match &scope {
         Some(scope) => scope.keep_staged(&spec.log, staged),
         None => Some(staged),
@@ -228,7 +233,13 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     }
 }
 
-async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
+/// Adds what no writer has seen, and reads the maps of the step.
+async fn complete(spec: &CommitSpec, step: &mut Step) -> Result<Vec<Arc<AddressMap>>> {
+    if let Some(cleared) = spec.clears {
+        let cleared = deletions::of_all_rows(&spec.log, &spec.base.snapshot, cleared).await?;
+        step.counts.deleted += cleared.iter().map(|set| set.added.len()).sum::<u64>();
+        step.actions.splice(0..0, cleared.into_iter().map(Action::SetDeletionFile));
+    }
     let mut maps = Vec::new();
     for change in step.actions.iter().filter_map(Action::change_of_address) {
         maps.push(spec.log.map(&change.map).await?);
@@ -236,9 +247,8 @@ async fn maps(spec: &CommitSpec, step: &Step) -> Result<Vec<Arc<AddressMap>>> {
     Ok(maps)
 }
 
-/// A transaction of one step.
-pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>) -> Staged {
-    let objects = objects(step.actions.iter());
+/// A transaction of one step. `objects` are those that were written for it.
+pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>, objects: Vec<ObjectName>) -> Staged {
     let id = TransactionId(env::new_uuid().as_u128());
     let transaction = Transaction { id, read_version, steps: vec![step] };
     Staged { transaction, maps, objects, fields_read: BTreeSet::new(), reads: vec![], gathering: None }
@@ -316,8 +326,14 @@ impl Done {
 }
 
 impl DisplayAs for CommitExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "CommitExec: table={}, read_version={}", self.spec.log.table(), self.spec.base.snapshot.version)
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "CommitExec: table={}, read_version={}", self.spec.log.table(), self.spec.base.snapshot.version)?;
+        match format {
+            DisplayFormatType::Verbose if self.spec.clears.is_some() => {
+                intent::of_clearing(self.spec.base.snapshot.fragments.iter().map(|fragment| fragment.id)).fmt(f)
+            }
+            DisplayFormatType::Verbose | DisplayFormatType::Default | DisplayFormatType::TreeRender => Ok(()),
+        }
     }
 }
 

@@ -28,10 +28,7 @@ pub(super) fn of_rows(input: &Arc<dyn ExecutionPlan>, changes: RowChanges, schem
     candidates(input, &mut fragments);
     let mut actions = Vec::new();
     if changes.marks_rows() {
-        actions.extend(fragments.iter().map(|fragment| {
-            let (added, replaced) = (RoaringBitmap::new(), RoaringBitmap::new());
-            Action::SetDeletionFile(SetDeletionFile { fragment: Ref::Committed(*fragment), vector: None, added, replaced })
-        }));
+        actions.extend(fragments.iter().map(|fragment| deletion(*fragment)));
     } else {
         fragments.clear();
     }
@@ -39,6 +36,17 @@ pub(super) fn of_rows(input: &Arc<dyn ExecutionPlan>, changes: RowChanges, schem
         actions.extend(new_fragment(schema, true));
     }
     Intent::new(actions, fragments, "matching rows of")
+}
+
+/// What a statement stages that clears these fragments.
+pub(super) fn of_clearing(fragments: impl Iterator<Item = FragmentId>) -> Intent {
+    let fragments: BTreeSet<FragmentId> = fragments.collect();
+    Intent::new(fragments.iter().map(|fragment| deletion(*fragment)).collect(), fragments, "all rows of")
+}
+
+fn deletion(fragment: FragmentId) -> Action {
+    let (added, replaced) = (RoaringBitmap::new(), RoaringBitmap::new());
+    Action::SetDeletionFile(SetDeletionFile { fragment: Ref::Committed(fragment), vector: None, added, replaced })
 }
 
 /// What a rewrite of these fragments would stage.
@@ -68,7 +76,13 @@ pub(super) fn of_columns(input: &Arc<dyn ExecutionPlan>, written: &TableSchema) 
         let (fragment, fields) = (Ref::Committed(*id), fields.clone());
         [
             Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: fields.clone(), data_change: true }),
-            Action::AddDataFile(AddDataFile { fragment, file: file_of(fields.len()), base: None, fields, data_change: true }),
+            Action::AddDataFile(AddDataFile {
+                fragment,
+                file: file_of(fields.len()),
+                base: None,
+                fields: fields.into_iter().map(Some).collect(),
+                data_change: true,
+            }),
         ]
     };
     let actions = fragments.iter().flat_map(replace).collect();
@@ -77,7 +91,7 @@ pub(super) fn of_columns(input: &Arc<dyn ExecutionPlan>, written: &TableSchema) 
 
 /// A new fragment with a file of all columns.
 fn new_fragment(schema: &TableSchema, data_change: bool) -> [Action; 2] {
-    let fields: Vec<_> = schema.columns().map(|column| Ref::Committed(column.id)).collect();
+    let fields: Vec<_> = schema.columns().map(|column| Some(Ref::Committed(column.id))).collect();
     let file = file_of(fields.len());
     let fragment = Ref::Local(Token(0));
     [

@@ -11,6 +11,7 @@
 //! Always holds: what is staged is named by nothing; a statement that fails removes what it staged.
 
 pub mod commit_exec;
+mod deletions;
 pub mod engine_error;
 pub mod foreign;
 pub mod gather;

@@ -14,6 +14,7 @@ use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::ReadView;
 use crate::scan::read::Read;
+use crate::store::ObjectName;
 use crate::table::schema::FieldId;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{CommitFacts, RowCounts, Step};
@@ -195,14 +196,23 @@ impl SessionScope {
         }
     }
 
-    /// Adds a statement's changes to the open transaction.
+    /// The newest version of a table that the session can know of: what its transaction read, without its own changes.
+    pub async fn newest_read(&self, log: &VersionLog) -> Result<u64> {
+        let version = self.view(log).await?;
+        let transaction = &self.state().transaction;
+        let read = transaction.as_ref().and_then(|transaction| transaction.target.as_ref()).and_then(|target| target.read_version(log));
+        Ok(read.unwrap_or(version.snapshot.version))
+    }
+
+    /// Adds a statement's changes to the open transaction. `objects` are those that were written for
+    /// the statement, `reads` the fields whose values decided what it changes.
     pub async fn append(
         &self,
         log: &Arc<VersionLog>,
         base: &Arc<Version>,
         step: Step,
         maps: Vec<Arc<AddressMap>>,
-        reads: &BTreeSet<FieldId>,
+        (objects, reads): (Vec<ObjectName>, &BTreeSet<FieldId>),
     ) -> Result<()> {
         if step.actions.is_empty() {
             return Ok(());
@@ -212,7 +222,7 @@ impl SessionScope {
             Some(target) => target,
             None => Target::new(log.clone(), base.clone()),
         };
-        let target = target.append(log, step, maps, reads).await?;
+        let target = target.append(log, step, maps, (objects, reads)).await?;
         match &mut self.state().transaction {
             Some(transaction) => transaction.target = Some(target),
             None => return Err(Error::internal("the transaction ended while a statement of it ran")),

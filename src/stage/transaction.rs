@@ -11,14 +11,14 @@
 
 use super::scope::StagedStatement;
 use crate::commit::reads::ReadAssertion;
-use crate::commit::staged::{Staged, objects};
+use crate::commit::staged::Staged;
 use crate::error::{Error, Result};
 use crate::faulty::{self, Fault};
 use crate::manifest::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::read::Read;
-use crate::store::env;
+use crate::store::{ObjectName, env};
 use crate::table::fragment::BaseId;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::FieldId;
@@ -64,18 +64,26 @@ pub struct Target {
     transaction: Transaction,
     maps: Vec<Arc<AddressMap>>,
     reads: BTreeSet<FieldId>,
+    /// Objects that were written for it. Its actions may also name files of old versions, which are not its own.
+    objects: Vec<ObjectName>,
 }
 
 impl Target {
     pub(super) fn new(log: Arc<VersionLog>, base: Arc<Version>) -> Self {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![] };
-        Target { log, working: base.clone(), base, minted: Minted::default(), transaction, maps: vec![], reads: BTreeSet::new() }
+        let (minted, reads) = (Minted::default(), BTreeSet::new());
+        Target { log, working: base.clone(), base, minted, transaction, maps: vec![], reads, objects: vec![] }
     }
 
     /// The table's folder.
     pub(super) fn label(&self) -> &str {
         self.log.store().label()
+    }
+
+    /// The version of the table that the transaction read, if this is its table.
+    pub(super) fn read_version(&self, log: &VersionLog) -> Option<u64> {
+        (self.log.store().label() == log.store().label()).then_some(self.transaction.read_version)
     }
 
     /// Refuses another table than this one.
@@ -93,13 +101,14 @@ impl Target {
         log: &Arc<VersionLog>,
         step: Step,
         maps: Vec<Arc<AddressMap>>,
-        reads: &BTreeSet<FieldId>,
+        (objects, reads): (Vec<ObjectName>, &BTreeSet<FieldId>),
     ) -> Result<Self> {
         self.check_table(log)?;
         let localised = self.localise(step);
         self.transaction.steps.push(localised);
         self.maps.extend(maps);
         self.reads.extend(reads);
+        self.objects.extend(objects);
         let (working, minted) = preview(&self.log, &self.base, &self.transaction, &self.maps).await?;
         self.working = Arc::new(working);
         self.minted = minted;
@@ -137,14 +146,14 @@ impl Target {
                 Action::AddFragment(add) => fragment(&mut add.id),
                 Action::AddDataFile(add) => {
                     fragment(&mut add.fragment);
-                    add.fields.iter_mut().for_each(field);
+                    add.fields.iter_mut().flatten().for_each(field);
                     add.base.as_mut().into_iter().for_each(base);
                 }
                 Action::RemoveFragment(remove) => fragment(&mut remove.fragment),
                 Action::SetDeletionFile(set) => fragment(&mut set.fragment),
                 Action::ChangeOfAddress(change) => change.sources.iter_mut().chain(&mut change.targets).for_each(fragment),
                 Action::AddField(add) => {
-                    add.token = Token(add.token.0 + next_field);
+                    field(&mut add.id);
                     add.parent.as_mut().into_iter().for_each(field);
                 }
                 Action::AlterField(alter) => {
@@ -174,13 +183,12 @@ impl Target {
         let asserted =
             |read: Arc<Read>| -> Arc<dyn ReadAssertion> { if read.fields.is_disjoint(&own) { read } else { Arc::new(read.of_all_rows()) } };
         // Files of fragments that came and went stay among the objects, so that they are removed.
-        let written = objects(self.transaction.actions());
         let (transaction, maps) = normalise::vanish(self.transaction, self.maps);
         // A transaction that says nothing new takes its place where it read.
         let reads = if transaction.changes_data() { reads } else { vec![] };
         let reads = reads.into_iter().map(asserted).collect();
         let (log, fields_read) = (self.log, self.reads);
-        StagedStatement { log, staged: Staged { transaction, maps, objects: written, fields_read, reads, gathering: None } }
+        StagedStatement { log, staged: Staged { transaction, maps, objects: self.objects, fields_read, reads, gathering: None } }
     }
 }
 

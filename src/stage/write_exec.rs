@@ -9,7 +9,7 @@ use super::intent;
 use super::marks::Marks;
 use super::parts;
 use super::returning::Returned;
-use super::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE, RowChanges};
+use super::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_REPLACE, ACTION_UPDATE, RowChanges};
 use super::stop::Stop;
 use super::writer::{FragmentWriter, NewFragment, discard};
 use crate::error::{Error, Result};
@@ -225,7 +225,7 @@ impl Writing {
         self.rows_found.add(batch.num_rows());
         let mut only = None;
         let rows = match self.spec.changes {
-            RowChanges::Insert => {
+            RowChanges::Insert | RowChanges::Overwrite { .. } => {
                 self.counts.inserted += batch.num_rows() as u64;
                 Some(batch.clone())
             }
@@ -237,7 +237,8 @@ impl Writing {
                 self.mark_all(batch, true)?;
                 Some(batch.clone())
             }
-            RowChanges::Merge => Some(self.merge(batch)?),
+            RowChanges::Merge | RowChanges::ReplaceWhere => Some(self.merge(batch)?),
+            RowChanges::Truncate => return Err(Error::internal("a row reached a TRUNCATE")),
         };
         if let Some(returned) = &mut self.returned {
             returned.take(batch, only.as_ref())?;
@@ -285,10 +286,11 @@ impl Writing {
                     self.counts.updated += 1;
                 }
                 ACTION_DELETE => self.counts.deleted += u64::from(mark(false)?),
+                ACTION_REPLACE => self.counts.deleted += u64::from(mark(true)?),
                 other => return Err(Error::internal(format!("a row of MERGE has the action {other}"))),
             }
         }
-        let keep: BooleanArray = actions.iter().map(|action| Some(action != Some(ACTION_DELETE))).collect();
+        let keep: BooleanArray = actions.iter().map(|action| Some(!matches!(action, Some(ACTION_DELETE | ACTION_REPLACE)))).collect();
         filter_record_batch(batch, &keep).map_err(|e| Error::internal(format!("rows of MERGE: {e}")))
     }
 
@@ -308,10 +310,10 @@ pub(super) fn add(token: Token, fragment: NewFragment, data_change: bool) -> [Ac
 }
 
 /// The fields of a file's columns and of their parts, as an action names them beside the file.
-pub(super) fn take_fields(file: &mut DataFile) -> Vec<FieldRef> {
+pub fn take_fields(file: &mut DataFile) -> Vec<Option<FieldRef>> {
     let fields = file.columns.iter_mut().flat_map(|column| {
-        let parts = column.parts.iter().copied().map(Ref::Committed);
-        column.field.take().map(Ref::Committed).into_iter().chain(parts).collect::<Vec<_>>()
+        let parts = column.parts.iter().map(|part| Some(Ref::Committed(*part)));
+        std::iter::once(column.field.take().map(Ref::Committed)).chain(parts).collect::<Vec<_>>()
     });
     fields.collect()
 }

@@ -12,18 +12,20 @@
 mod hive;
 mod matching;
 
-use super::create;
+use super::create::{self, Made};
 use super::lake::Lake;
 use super::parse::FilesOf;
 use crate::error::{Error, Result};
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
 use crate::scan::statistics::{from_parquet, from_scalar};
+use crate::stage::commit_exec::staged;
 use crate::stage::foreign::{ForeignFile, read_footers};
 use crate::stage::scope::Done;
+use crate::stage::write_exec::take_fields;
 use crate::store::base::{self, LOCAL_FILES};
 use crate::table::fragment::{Base, DataFile, FileColumn};
-use crate::table::schema::TableSchema;
+use crate::table::schema::{FieldId, TableSchema};
 use crate::table::stats::ColumnStats;
 use crate::txn::action::{Action, AddBase, AddDataFile, AddFragment};
 use crate::txn::composite::{RowCounts, Step};
@@ -56,10 +58,11 @@ pub async fn create_table(lake: &Lake, files: &FilesOf, statement: &str) -> Resu
         };
     }
     let found = read(name, &files.pattern, lake.location()).await?;
-    let schema = create::schema(name, &columns_of(&found)?)?;
+    let schema = create::schema(name, &columns_of(&found)?, FieldId(1))?;
     let rows = step(name, &schema, found, None, statement)?;
     let inserted = rows.counts.inserted;
-    let first = create::first_version(Step { operation: "CREATE TABLE".into(), ..rows }, &schema, statement);
+    let Made { step, objects } = create::of_nothing(Step { operation: "CREATE TABLE".into(), ..rows }, &schema, FieldId(1), statement);
+    let first = staged(0, step, vec![], objects);
     match lake.create_table(lake.new_table(name), first).await {
         Ok(version) => Ok(create::done(inserted, Some(version), 0)),
         Err(Error::TableExists { .. }) if files.lenient => Ok(create::done(0, None, 0)),
@@ -108,10 +111,8 @@ fn step(table: &str, schema: &TableSchema, files: Vec<ForeignFile>, known: Optio
             continue;
         }
         inserted += u64::from(file.rows);
-        let fields = columns.iter().flat_map(|column| column.field.iter().chain(&column.parts)).copied().map(Ref::Committed).collect();
-        let columns = columns.into_iter().map(|column| FileColumn { field: None, ..column }).collect();
         actions.push(Action::AddFragment(AddFragment { id: Ref::Local(token), physical_rows: file.rows, data_change: true }));
-        let file = DataFile {
+        let mut file = DataFile {
             path: file.found.path,
             base: None,
             size_bytes: file.size_bytes,
@@ -120,6 +121,7 @@ fn step(table: &str, schema: &TableSchema, files: Vec<ForeignFile>, known: Optio
             row_groups: file.row_groups,
             columns,
         };
+        let fields = take_fields(&mut file);
         actions.push(Action::AddDataFile(AddDataFile { fragment: Ref::Local(token), file, base: Some(base), fields, data_change: true }));
     }
     if inserted == 0 {

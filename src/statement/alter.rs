@@ -205,7 +205,7 @@ impl<'a> Altering<'a> {
             let what = format!("ADD COLUMN '{name}' NOT NULL on table '{table}'");
             return Err(Error::unsupported(what, Some("add it without NOT NULL: rows that are there read as NULL")));
         }
-        let plain = create::schema(table, definition)?.to_plain_arrow();
+        let plain = create::schema(table, definition, FieldId(1))?.to_plain_arrow();
         let numbered = TableSchema::from_arrow(plain.as_ref(), FieldId(1)).map_err(Error::invalid)?;
         let first = self.next_token;
         let token = |id: FieldId| Token(first + (id.0 - 1) as u32);

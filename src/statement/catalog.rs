@@ -47,7 +47,7 @@ impl LakeSchema {
         }
         let Some((name, at)) = name.rsplit_once('@') else { return Ok(None) };
         let Some(log) = self.lake.find(name).await? else { return Ok(None) };
-        let number = version_of(&log, at).await?;
+        let number = version_of(&log, at, log.newest_number().await?).await?;
         let version = log.read(number).await?;
         Ok(Some(LakeTable::new(log, Some(number), version)))
     }
@@ -94,15 +94,14 @@ impl SchemaProvider for LakeSchema {
     }
 }
 
-/// The version that `v3` or a time names.
-async fn version_of(log: &VersionLog, at: &str) -> Result<u64> {
+/// The version that `v3` or a time names, of those up to `newest`.
+pub(super) async fn version_of(log: &VersionLog, at: &str, newest: u64) -> Result<u64> {
     if let Some(number) = at.strip_prefix('v').filter(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())) {
         return number.parse().map_err(|_| Error::invalid(format!("'{number}' is no version number")));
     }
     let time = string_to_datetime(&Utc, at)
         .map_err(|_| Error::invalid(format!("'@{at}' names no version of '{}': write @v3 or @2026-01-31T12:00:00", log.table())))?;
     let time_ms = u64::try_from(time.timestamp_millis()).unwrap_or(0);
-    let newest = log.newest_number().await?;
     // Clocks of writers differ, so times need not ascend: the newest version of those that are not later counts.
     for number in (1..=newest).rev() {
         match log.read_if_present(number).await? {

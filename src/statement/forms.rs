@@ -17,9 +17,12 @@ mod returning;
 mod rows;
 pub mod stars;
 
+use super::parse::ReplaceWhere;
 use crate::error::{Error, Result};
+use crate::plan::replace_where;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Delete, FromTable, Insert, Merge, Query, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Update, UpdateTableFromKind,
@@ -47,6 +50,22 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
         Some(asked) => asked.attach(state, plan),
         None => Ok(plan),
     }
+}
+
+/// Plans an INSERT .. REPLACE WHERE.
+pub async fn plan_replace_where(state: &SessionState, replace: &ReplaceWhere) -> Result<LogicalPlan> {
+    let (insert, delete) = (plan(state, replace.insert.clone()).await?, plan(state, replace.delete.clone()).await?);
+    let (LogicalPlan::Dml(insert), LogicalPlan::Dml(delete)) = (insert, delete) else {
+        return Err(Error::internal("INSERT .. REPLACE WHERE is planned as something else"));
+    };
+    let LogicalPlan::Filter(filter) = delete.input.as_ref() else {
+        return Err(Error::internal("DELETE .. WHERE is planned without a filter"));
+    };
+    if filter.predicate.exists(|e| Ok(matches!(e, Expr::InSubquery(_) | Expr::Exists(_) | Expr::ScalarSubquery(_))))? {
+        let instead = "DELETE and INSERT in one transaction";
+        return Err(Error::unsupported("a subquery in the predicate of REPLACE WHERE", Some(instead)));
+    }
+    Ok(replace_where::statement(insert, filter.predicate.clone())?)
 }
 
 /// The statement within EXPLAIN and PREPARE.

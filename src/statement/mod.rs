@@ -17,6 +17,8 @@ pub mod install;
 pub mod lake;
 pub mod outcome;
 mod parse;
+mod replace;
+mod restore;
 pub mod session;
 pub mod split;
 mod time_travel;

@@ -37,6 +37,10 @@ pub enum Command {
     AddFiles(FilesOf),
     /// CREATE TABLE .. FROM files.
     CreateFromFiles(FilesOf),
+    /// RESTORE TABLE.
+    Restore(Restore),
+    /// INSERT INTO .. REPLACE WHERE.
+    ReplaceWhere(Box<ReplaceWhere>),
     /// Anything that DataFusion parses.
     Sql(Box<Statement>),
 }
@@ -45,7 +49,7 @@ impl Command {
     /// Whether it changes or moves rows of a table, and nothing else.
     pub fn changes_rows(&self) -> bool {
         match self {
-            Command::Optimize(_) => true,
+            Command::Optimize(_) | Command::ReplaceWhere(_) => true,
             Command::Sql(statement) => match statement.as_ref() {
                 Statement::Statement(statement) => is_row_change(statement),
                 _ => false,
@@ -57,7 +61,8 @@ impl Command {
             | Command::History(_)
             | Command::UnsetProperties(_)
             | Command::AddFiles(_)
-            | Command::CreateFromFiles(_) => false,
+            | Command::CreateFromFiles(_)
+            | Command::Restore(_) => false,
         }
     }
 }
@@ -120,6 +125,24 @@ pub struct FilesOf {
     pub pattern: String,
 }
 
+/// RESTORE [TABLE] t TO VERSION AS OF n | TO TIMESTAMP AS OF 'time'.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restore {
+    /// The table.
+    pub table: String,
+    /// The version, as it follows the `@` of a name: `v3`, or a time.
+    pub at: String,
+}
+
+/// INSERT INTO t [(columns)] REPLACE WHERE p query.
+#[derive(Debug, Clone)]
+pub struct ReplaceWhere {
+    /// The statement without the predicate.
+    pub insert: Statement,
+    /// The DELETE of the rows that match the predicate.
+    pub delete: Statement,
+}
+
 /// Parses one statement.
 pub fn parse(sql: &str) -> Result<Command> {
     let mut parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build()?;
@@ -172,8 +195,12 @@ pub fn parse(sql: &str) -> Result<Command> {
             Some(files) => Command::CreateFromFiles(files),
             None => return Ok(Command::Sql(Box::new(single(sql)?))),
         },
+        ["INSERT", "INTO", ..] => match replace_where(&mut parser)? {
+            Some(replace) => Command::ReplaceWhere(Box::new(replace)),
+            None => return Ok(Command::Sql(Box::new(single(sql)?))),
+        },
         ["VACUUM", ..] => return Err(Error::unsupported("VACUUM", None)),
-        ["RESTORE", ..] => return Err(Error::unsupported("RESTORE", None)),
+        ["RESTORE", ..] => Command::Restore(restore(&mut parser)?),
         ["VERIFY", ..] => return Err(Error::unsupported("VERIFY TABLE", None)),
         _ => return Ok(Command::Sql(Box::new(single(sql)?))),
     };
@@ -293,6 +320,55 @@ fn text(parser: &mut DFParser<'_>) -> Option<String> {
     Some(text)
 }
 
+fn restore(parser: &mut DFParser<'_>) -> Result<Restore> {
+    parser.parser.next_token();
+    optional(parser, &["TABLE"]);
+    let table = table_name(parser)?;
+    optional(parser, &["TO"]);
+    let wrong = || Error::invalid("write RESTORE TABLE t TO VERSION AS OF 3, or RESTORE TABLE t TO TIMESTAMP AS OF '2026-01-31 12:00:00'");
+    let by_version = match words(parser, 3).as_slice() {
+        ["VERSION", "AS", "OF"] => true,
+        ["TIMESTAMP", "AS", "OF"] => false,
+        _ => return Err(wrong()),
+    };
+    skip(parser, 3);
+    match (parser.parser.next_token().token, by_version) {
+        (Token::Number(digits, _), true) if digits.bytes().all(|b| b.is_ascii_digit()) => Ok(Restore { table, at: format!("v{digits}") }),
+        (Token::SingleQuotedString(at), false) => Ok(Restore { table, at }),
+        _ => Err(wrong()),
+    }
+}
+
+/// The parts of an INSERT .. REPLACE WHERE; `None` if it is another INSERT.
+fn replace_where(parser: &mut DFParser<'_>) -> Result<Option<ReplaceWhere>> {
+    skip(parser, 2);
+    optional(parser, &["TABLE"]);
+    let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
+    let Ok(columns) = parser.parser.parse_parenthesized_column_list(IsOptional::Optional, false) else { return Ok(None) };
+    if words(parser, 2) != ["REPLACE", "WHERE"] {
+        return Ok(None);
+    }
+    skip(parser, 2);
+    let engine = datafusion::common::DataFusionError::from;
+    let predicate = parser.parser.parse_expr().map_err(engine)?;
+    let query = parser.parser.parse_query().map_err(engine)?;
+    let columns = columns.iter().map(Ident::to_string).collect::<Vec<_>>().join(", ");
+    let columns = if columns.is_empty() { columns } else { format!(" ({columns})") };
+    let mut insert = single(&format!("INSERT INTO {name}{columns} SELECT 1"))?;
+    let mut delete = single(&format!("DELETE FROM {name} WHERE true"))?;
+    if let Statement::Statement(insert) = &mut insert
+        && let SqlStatement::Insert(insert) = insert.as_mut()
+    {
+        insert.source = Some(query);
+    }
+    if let Statement::Statement(delete) = &mut delete
+        && let SqlStatement::Delete(delete) = delete.as_mut()
+    {
+        delete.selection = Some(predicate);
+    }
+    Ok(Some(ReplaceWhere { insert, delete }))
+}
+
 /// The name of a table of the lake.
 fn table_name(parser: &mut DFParser<'_>) -> Result<String> {
     let name = parser.parser.parse_object_name(false).map_err(DataFusionError::from)?;
@@ -316,11 +392,18 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 39] = [
+    const KNOWN: [&str; 46] = [
         "CREATE",
         "FROM",
         "ADD",
         "FILES",
+        "INSERT",
+        "INTO",
+        "REPLACE",
+        "VERSION",
+        "TIMESTAMP",
+        "AS",
+        "OF",
         "ISOLATION",
         "READ",
         "NOT",
@@ -421,6 +504,46 @@ mod tests {
         assert_eq!(found, files("T", false));
         assert!(parse("CREATE TABLE t FROM u").unwrap_err().to_string().contains("takes files in quotes"));
         assert!(parse("CREATE TABLE t FROM 'a' WHERE b").unwrap_err().to_string().contains("nothing may follow"));
+    }
+
+    #[test]
+    fn restore_names_a_version_or_a_time() {
+        for (sql, table, at) in [
+            ("RESTORE TABLE t TO VERSION AS OF 3", "t", "v3"),
+            ("restore T version as of 12;", "t", "v12"),
+            (r#"RESTORE TABLE public."to" TO TIMESTAMP AS OF '2026-01-31'"#, "to", "2026-01-31"),
+        ] {
+            let Command::Restore(restore) = parse(sql).unwrap() else { panic!("{sql}") };
+            assert_eq!(restore, Restore { table: table.into(), at: at.into() });
+        }
+        for sql in ["RESTORE t", "RESTORE t TO VERSION AS OF '3'", "RESTORE t TO VERSION AS OF 1.5", "RESTORE t TO TIMESTAMP AS OF 3"] {
+            assert!(parse(sql).unwrap_err().to_string().contains("write RESTORE TABLE t TO VERSION AS OF 3"), "{sql}");
+        }
+    }
+
+    #[test]
+    fn replace_where_is_an_insert_and_a_delete() {
+        for (sql, insert, delete) in [
+            ("INSERT INTO t REPLACE WHERE a = 1 AND b SELECT 1, true", "INSERT INTO t SELECT 1, true", "DELETE FROM t WHERE a = 1 AND b"),
+            (
+                r#"insert into table public."T" (b, "A") replace where x > 5 values (1, 2)"#,
+                r#"INSERT INTO public."T" (b, "A") VALUES (1, 2)"#,
+                r#"DELETE FROM public."T" WHERE x > 5"#,
+            ),
+            (
+                "INSERT INTO t REPLACE WHERE a WITH q AS (SELECT 1) SELECT * FROM q",
+                "INSERT INTO t WITH q AS (SELECT 1) SELECT * FROM q",
+                "DELETE FROM t WHERE a",
+            ),
+        ] {
+            let command = parse(sql).unwrap();
+            assert!(command.changes_rows());
+            let Command::ReplaceWhere(replace) = command else { panic!("{sql}") };
+            assert_eq!((replace.insert.to_string(), replace.delete.to_string()), (insert.to_owned(), delete.to_owned()));
+        }
+        for sql in ["INSERT INTO t (a) VALUES (1)", "INSERT INTO t SELECT replace FROM u", "INSERT INTO t (SELECT 1)"] {
+            assert!(matches!(parse(sql).unwrap(), Command::Sql(_)), "{sql}");
+        }
     }
 
     #[test]

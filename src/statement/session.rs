@@ -8,6 +8,7 @@ use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows};
 use super::parse::{self, Command, FilesOf, Optimize, plain_name};
+use super::replace::{self, Replacement};
 use super::{adopt, alter, create, forms, functions, install, time_travel};
 use crate::commit;
 use crate::error::{Error, Result};
@@ -28,7 +29,7 @@ use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::logical_expr::{
-    DdlStatement, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as PlanStatement, TableSource, TableType, col, lit,
+    CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as PlanStatement, TableSource, TableType, col, lit,
 };
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::sql::parser::Statement as DfStatement;
@@ -153,6 +154,14 @@ impl Session {
                 let rows = functions::history(self.lake.table(table).await?.as_ref()).await?;
                 Ok(Outcome::Rows(Rows { schema: rows.schema(), batches: vec![rows] }))
             }
+            Command::Restore(restore) => {
+                let log = self.lake.table(&restore.table).await?;
+                self.replace(&log, Replacement::Restore { at: &restore.at }, sql).await
+            }
+            Command::ReplaceWhere(replace) => {
+                let plan = forms::plan_replace_where(&self.ctx.state(), replace).await?;
+                self.engine(plan).await
+            }
             Command::UnsetProperties(unset) => self.alter(&self.ctx.state(), Alteration::Unset(unset), sql).await,
             Command::AddFiles(files) => {
                 let alteration = Alteration::AddFiles { files, lake: self.lake.location() };
@@ -197,14 +206,7 @@ impl Session {
             }
         }
         match forms::plan(&state, statement).await? {
-            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
-                self.no_transaction("CREATE TABLE")?;
-                if self.is_anothers(create.name.table()).await? {
-                    return name_is_taken(create.name.table(), create.if_not_exists);
-                }
-                let done = create::create_table(&self.lake, &state, create, &not_null, sql).await?;
-                Ok(changed(done))
-            }
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => self.create_table(&state, create, &not_null, sql).await,
             plan if shows_tables => {
                 // DataFusion also lists the views that make up the information schema.
                 let own = col("table_schema").not_eq(lit("information_schema"));
@@ -284,13 +286,13 @@ impl Session {
             let step = alter::step(state, &log, &base, alteration, sql).await?;
             let counts = step.counts;
             if self.in_transaction() {
-                self.scope.append(&log, &base, step, vec![], &Default::default()).await?;
+                self.scope.append(&log, &base, step, vec![], (vec![], &Default::default())).await?;
                 return Ok(done(counts, None, CommitFacts::default(), vec![]));
             }
             if step.actions.is_empty() {
                 return Ok(done(counts, None, CommitFacts { reran, ..CommitFacts::default() }, conflicts));
             }
-            match commit::publish(&log, staged(base.snapshot.version, step, vec![]), reran).await {
+            match commit::publish(&log, staged(base.snapshot.version, step, vec![], vec![]), reran).await {
                 // Another was first: the column may be there by now, or the statement has to say so.
                 Err(Error::Conflict(report)) if reran + 1 < max_attempts => {
                     reran += 1;
@@ -301,6 +303,31 @@ impl Session {
                 Ok(committed) => return Ok(done(counts, committed.version, committed.facts, conflicts)),
             }
         }
+    }
+
+    async fn create_table(&self, state: &SessionState, create: CreateMemoryTable, not_null: &[usize], sql: &str) -> Result<Outcome> {
+        let name = create.name.table();
+        loop {
+            let existing = self.lake.find(name).await?;
+            if let Some(log) = existing.as_ref().filter(|_| create.or_replace) {
+                create::check(&create, name)?;
+                return self.replace(log, Replacement::Create { create: &create, not_null }, sql).await;
+            }
+            self.no_transaction("CREATE TABLE")?;
+            // A view or an external table of this session may have the name.
+            if existing.is_none() && self.ctx.table_exist(TableReference::bare(name))? {
+                return name_is_taken(name, create.if_not_exists);
+            }
+            match create::create_table(&self.lake, state, &create, not_null, sql).await {
+                // Another created it first, and is replaced.
+                Err(Error::TableExists { .. }) if create.or_replace => {}
+                done => return done.map(changed),
+            }
+        }
+    }
+
+    async fn replace(&self, log: &Arc<VersionLog>, replacement: Replacement<'_>, sql: &str) -> Result<Outcome> {
+        replace::replace(&self.scope, &self.ctx.state(), log, replacement, sql).await.map(changed)
     }
 
     async fn create_from_files(&self, files: &FilesOf, sql: &str) -> Result<Outcome> {

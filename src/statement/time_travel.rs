@@ -15,6 +15,10 @@ pub fn rewrite(sql: &str) -> Result<String> {
         return Ok(sql.to_owned());
     }
     let Some((tokens, offsets)) = tokens::cut(sql) else { return Ok(sql.to_owned()) };
+    // RESTORE .. TO VERSION AS OF is a statement of its own.
+    if is(tokens.iter().find(|token| !matches!(token, Token::Whitespace(_))), "RESTORE") {
+        return Ok(sql.to_owned());
+    }
     // Only what is rewritten is touched: the rest of the text stays to the letter.
     let mut rewritten = String::with_capacity(sql.len());
     let mut copied = 0;
@@ -124,6 +128,7 @@ mod tests {
             "SELECT version AS of FROM t",
             "SELECT CAST(a AS TIMESTAMP) AS of FROM t",
             "SELECT TIMESTAMP '2026-01-01' -- t VERSION AS OF 3",
+            "/* back */ RESTORE TABLE t TO VERSION AS OF 3",
         ] {
             assert_eq!(rewrite(sql).unwrap(), sql);
         }

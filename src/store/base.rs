@@ -54,6 +54,15 @@ pub async fn size_bytes(file: &Elsewhere, name: &str) -> Result<u64> {
     Ok(file.objects.head(&file.location).await.map_err(|error| failed("look up", name, error))?.size)
 }
 
+/// The length of a file; `None` if there is none.
+pub async fn size_if_present(file: &Elsewhere, name: &str) -> Result<Option<u64>> {
+    match file.objects.head(&file.location).await {
+        Ok(found) => Ok(Some(found.size)),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(failed("look up", name, error)),
+    }
+}
+
 /// The bytes `range` of a file, all of them.
 pub async fn read(file: &Elsewhere, name: &str, range: Range<u64>) -> Result<Bytes> {
     file.objects.get_range(&file.location, range).await.map_err(|error| failed("read", name, error))

@@ -57,7 +57,7 @@ fn add_fragment(id: FragmentRef, data_change: bool) -> Action {
 /// A file of four rows.
 fn add_file(fragment: FragmentRef, path: &str, fields: &[FieldRef]) -> Action {
     let file = data_file(path, 4, fields.len());
-    Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: fields.to_vec(), data_change: true })
+    Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: fields.iter().copied().map(Some).collect(), data_change: true })
 }
 
 fn tombstone(fragment: FragmentRef, fields: &[FieldRef]) -> Action {
@@ -71,7 +71,7 @@ fn refill(fragment: u32, id: i32) -> Vec<Action> {
 
 fn add_field(token: u32, parent: Option<FieldRef>, name: &str) -> Action {
     let (name, field_type, metadata) = (name.into(), FieldType::Leaf(DataType::Int64), BTreeMap::new());
-    Action::AddField(AddField { token: Token(token), parent, name, field_type, nullable: true, metadata })
+    Action::AddField(AddField { id: Ref::Local(Token(token)), parent, name, field_type, nullable: true, metadata })
 }
 
 fn alter(id: i32) -> AlterField {
@@ -133,7 +133,7 @@ fn table() -> Testbed {
     for (token, name) in ["x", "y"].into_iter().enumerate() {
         let field_type = FieldType::Leaf(DataType::Int32);
         let (token, name, metadata) = (Token(token as u32), name.into(), BTreeMap::new());
-        actions.push(Action::AddField(AddField { token, parent: None, name, field_type, nullable: false, metadata }));
+        actions.push(Action::AddField(AddField { id: Ref::Local(token), parent: None, name, field_type, nullable: false, metadata }));
     }
     actions.extend((0..3).map(|id| add_file(old(id), &format!("data/more-{id}.parquet"), &[own_field(0), own_field(1)])));
     actions.push(Action::ReserveFragmentIds(ReserveFragmentIds { count: 3 }));

@@ -67,7 +67,7 @@ impl Changes {
                         changes.removed.extend(landed.minted.fragment(remove.fragment));
                     }
                     Action::AddDataFile(add) if add.data_change && existed(add.fragment, Some(number)) => {
-                        changes.wrote(landed, add.fragment, add.fields.iter().filter_map(|field| landed.minted.field(*field)));
+                        changes.wrote(landed, add.fragment, add.held().filter_map(|field| landed.minted.field(field)));
                     }
                     Action::TombstoneFieldData(tombstone) if tombstone.data_change && existed(tombstone.fragment, Some(number)) => {
                         let fields = tombstone.fields.iter().filter_map(|field| landed.minted.field(*field));

@@ -137,13 +137,18 @@ enum Binds {
     Base(Token),
 }
 
+/// The token of something that is to come.
+fn local<Id>(id: Ref<Id>) -> Option<Token> {
+    match id {
+        Ref::Local(token) => Some(token),
+        Ref::Committed(_) => None,
+    }
+}
+
 fn binds(action: &Action) -> Option<Binds> {
     match action {
-        Action::AddFragment(add) => match add.id {
-            Ref::Local(token) => Some(Binds::Fragment(token)),
-            Ref::Committed(_) => None,
-        },
-        Action::AddField(add) => Some(Binds::Field(add.token)),
+        Action::AddFragment(add) => local(add.id).map(Binds::Fragment),
+        Action::AddField(add) => local(add.id).map(Binds::Field),
         Action::AddBase(add) => Some(Binds::Base(add.token)),
         Action::AddDataFile(_)
         | Action::RemoveFragment(_)

@@ -37,7 +37,7 @@ pub fn describe(action: &Action, of: &CommittedTransaction) -> Description {
         }
         Action::AddDataFile(add) => Description {
             fragment: fragment(add.fragment),
-            fields: fields(&add.fields),
+            fields: add.fields.iter().flatten().filter_map(|field| minted.field(*field)).collect(),
             data_change: add.data_change,
             detail: format!("{}, {} bytes", add.file.path, add.file.size_bytes),
             ..described
@@ -67,7 +67,7 @@ pub fn describe(action: &Action, of: &CommittedTransaction) -> Description {
             ..described
         },
         Action::AddField(add) => Description {
-            fields: fields(&[FieldRef::Local(add.token)]),
+            fields: fields(&[add.id]),
             data_change: false,
             detail: format!("{} {}{}", add.name, type_of(&add.field_type), if add.nullable { "" } else { " NOT NULL" }),
             ..described

@@ -9,7 +9,8 @@
 //! fails; where both orders land, they make the same table, and every version passes the invariants.
 
 use super::action::{
-    Action, AddBase, AddDataFile, AlterField, AssertUniqueKeys, ConfigUpdate, DropField, ReserveFragmentIds, ResetTable, TombstoneFieldData,
+    Action, AddBase, AddDataFile, AddField, AlterField, AssertUniqueKeys, ConfigUpdate, DropField, ReserveFragmentIds, ResetTable,
+    TombstoneFieldData,
 };
 use super::compare::Comparison;
 use super::composite::RowCounts;
@@ -18,7 +19,8 @@ use super::testbed::{Draft, Row, Testbed, data_file};
 use crate::commit::invariants;
 use crate::table::fragment::Base;
 use crate::table::row_address::FragmentId;
-use crate::table::schema::FieldId;
+use crate::table::schema::{FieldId, FieldType};
+use arrow_schema::DataType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -64,6 +66,7 @@ kinds!(
     AddBase,
     AssertUniqueKeys;
     AddFragmentAtReservedId of AddFragment,
+    AddFieldAtOldId of AddField,
 );
 
 /// Where the first of a pair acts, seen from the second, which is always at `Same`.
@@ -98,7 +101,7 @@ impl Place {
 }
 
 /// Three fragments, of which the first two have values of the columns x, y and z (fields 3 to 5); the fragment ids 3 to 5 are
-/// reserved.
+/// reserved, and the fields 6 to 8 were dropped.
 fn table() -> Testbed {
     let mut bed = Testbed::new(invariants::check);
     let mut insert = bed.draft();
@@ -107,23 +110,21 @@ fn table() -> Testbed {
     }
     bed.land(insert).unwrap();
     let mut columns = bed.draft();
-    for name in ["x", "y", "z"] {
+    for name in ["x", "y", "z", "dropped", "gone", "lost"] {
         columns.add_column(name);
     }
     let fields: Vec<FieldRef> = (0..3).map(|token| Ref::Local(Token(token))).collect();
     let add = |fragment: u32| {
         let file = data_file(&format!("data/columns-{fragment}.parquet"), 4, 3);
-        let (fragment, fields) = (Ref::Committed(FragmentId(fragment)), fields.clone());
+        let (fragment, fields) = (Ref::Committed(FragmentId(fragment)), fields.iter().copied().map(Some).collect());
         Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change: true })
     };
     let settings = ["a", "b", "c"].map(|key| (key.to_owned(), Some("0".to_owned())));
     let config = Action::ConfigUpdate(ConfigUpdate { entries: settings.into(), replace: false });
-    columns.step(
-        "ALTER",
-        "columns".into(),
-        vec![add(0), add(1), config, Action::ReserveFragmentIds(ReserveFragmentIds { count: 3 })],
-        RowCounts::default(),
-    );
+    let reserve = Action::ReserveFragmentIds(ReserveFragmentIds { count: 3 });
+    columns.step("ALTER", "columns".into(), vec![add(0), add(1), config, reserve], RowCounts::default());
+    let drop = |field| Action::DropField(DropField { field: Ref::Local(Token(field)) });
+    columns.step("ALTER", "dropped".into(), vec![drop(3), drop(4), drop(5)], RowCounts::default());
     bed.land(columns).unwrap();
     bed
 }
@@ -146,7 +147,7 @@ fn sample(kind: Kind, place: Place, draft: &mut Draft) {
         }
         Kind::AddDataFile => {
             let file = data_file(&format!("data/{}.parquet", draft.transaction.id.0), 4, 1);
-            vec![tombstone, Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: vec![field], data_change: false })]
+            vec![tombstone, Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: vec![Some(field)], data_change: false })]
         }
         Kind::RemoveFragment => {
             draft.remove(&[place.fragment()]);
@@ -163,6 +164,11 @@ fn sample(kind: Kind, place: Place, draft: &mut Draft) {
         Kind::AddField => {
             draft.add_column(place.pick("n", "m", "o"));
             return;
+        }
+        Kind::AddFieldAtOldId => {
+            let (id, name) = place.pick((6, "n"), (7, "n"), (8, "o"));
+            let (id, parent, field_type) = (Ref::Committed(FieldId(id)), None, FieldType::Leaf(DataType::Int64));
+            vec![Action::AddField(AddField { id, parent, name: name.into(), field_type, nullable: true, metadata: BTreeMap::new() })]
         }
         Kind::AlterField => {
             let rename = |field, name: &str| AlterField { name: Some(name.into()), ..alter(field) };
@@ -209,7 +215,7 @@ fn state(bed: &Testbed) -> State {
     State {
         rows: bed.rows(),
         // Ids of new columns depend on the order.
-        columns: newest.schema.columns().map(|column| (column.id.0.min(6), column.name.clone())).collect(),
+        columns: newest.schema.columns().map(|column| (column.id.0.min(9), column.name.clone())).collect(),
         settings: newest.config.clone(),
         locations: newest.bases.values().map(|base| base.location.clone()).collect(),
         values: (3..6).map(|id| holding(id).map(|fragment| u64::from(fragment.live_rows())).sum()).collect(),

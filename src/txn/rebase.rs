@@ -168,8 +168,8 @@ impl Rebase {
                     Action::RemoveFragment(remove) => {
                         removed.insert(remove.fragment);
                     }
-                    Action::AddDataFile(add) => this.columns.write(this.of_others(add.fragment), &add.fields),
-                    Action::TombstoneFieldData(gone) => this.columns.write(this.of_others(gone.fragment), &gone.fields),
+                    Action::AddDataFile(add) => this.columns.write(this.of_others(add.fragment), add.held()),
+                    Action::TombstoneFieldData(gone) => this.columns.write(this.of_others(gone.fragment), gone.fields.iter().copied()),
                     Action::AddFragment(_)
                     | Action::AddField(_)
                     | Action::AlterField(_)
@@ -288,7 +288,7 @@ impl Rebase {
                 // no change, the rows had before they moved.
                 Action::AddDataFile(add) => {
                     if changed(add.fragment).is_some() || add.data_change {
-                        self.columns_changed(id_of(add.fragment)?, &add.fields, &landed.minted)?;
+                        self.columns_changed(id_of(add.fragment)?, &add.held().collect::<Vec<_>>(), &landed.minted)?;
                     }
                 }
                 Action::TombstoneFieldData(gone) => {

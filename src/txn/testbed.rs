@@ -135,8 +135,8 @@ impl Testbed {
         let mut create = bed.draft();
         let column = |token, name: &str| {
             let field_type = FieldType::Leaf(DataType::Int64);
-            let (token, name, metadata) = (Token(token), name.into(), BTreeMap::new());
-            Action::AddField(AddField { token, parent: None, name, field_type, nullable: false, metadata })
+            let (id, name, metadata) = (Ref::Local(Token(token)), name.into(), BTreeMap::new());
+            Action::AddField(AddField { id, parent: None, name, field_type, nullable: false, metadata })
         };
         create.step("CREATE", "CREATE TABLE".into(), vec![column(0, "key"), column(1, "value")], RowCounts::default());
         bed.land(create).expect("the first version");
@@ -231,7 +231,7 @@ impl Testbed {
                 actions.push((gather.step, Action::TombstoneFieldData(tombstone)));
             }
             let file = data_file(&path, rows.len() as u32, fields.len());
-            let add = AddDataFile { fragment: target, file, base: None, fields: fields.clone(), data_change };
+            let add = AddDataFile { fragment: target, file, base: None, fields: fields.iter().copied().map(Some).collect(), data_change };
             actions.push((gather.step, Action::AddDataFile(add)));
             for field in &fields {
                 let id = minted.field(*field).expect("a field with an id");
@@ -510,7 +510,7 @@ impl Draft {
             }
         };
         let path = path(&self.transaction, fragment);
-        let fields: Vec<FieldRef> = vec![Ref::Committed(KEY), Ref::Committed(VALUE)];
+        let fields = vec![Some(Ref::Committed(KEY)), Some(Ref::Committed(VALUE))];
         actions.push(Action::AddFragment(AddFragment { id: fragment, physical_rows: rows.len() as u32, data_change }));
         let file = data_file(&path, rows.len() as u32, 2);
         actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }));
@@ -590,7 +590,13 @@ impl Draft {
             let (fragment, fields, data_change) = (seen.fragment, vec![Ref::Committed(VALUE)], true);
             let file = data_file(&path, seen.rows.len() as u32, 1);
             actions.push(Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: fields.clone(), data_change }));
-            actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }));
+            actions.push(Action::AddDataFile(AddDataFile {
+                fragment,
+                file,
+                base: None,
+                fields: fields.into_iter().map(Some).collect(),
+                data_change,
+            }));
             self.files.insert(path, seen.rows.clone());
         }
         self.step("UPDATE", format!("UPDATE {keys:?} by {delta} in place"), actions, counts);
@@ -681,7 +687,7 @@ impl Draft {
     /// ADD COLUMN without values.
     pub fn add_column(&mut self, name: &str) {
         let add = AddField {
-            token: self.field_token(),
+            id: Ref::Local(self.field_token()),
             parent: None,
             name: name.into(),
             field_type: FieldType::Leaf(DataType::Int64),

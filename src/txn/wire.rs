@@ -254,11 +254,14 @@ fn check(committed: &CommittedTransaction) -> Result<(), String> {
             Action::AddDataFile(action) => {
                 fragments.used(action.fragment)?;
                 action.base.map_or(Ok(()), |base| bases.used(base))?;
-                action.fields.iter().try_for_each(|field| fields.used(*field))?;
+                action.fields.iter().flatten().try_for_each(|field| fields.used(*field))?;
             }
             Action::AddField(action) => {
                 action.parent.map_or(Ok(()), |parent| fields.used(parent))?;
-                fields.bind(action.token)?;
+                match action.id {
+                    Ref::Local(token) => fields.bind(token)?,
+                    Ref::Committed(_) => {}
+                }
             }
             Action::AlterField(action) => {
                 fields.used(action.field)?;

@@ -48,6 +48,33 @@ fn place() -> (TempDir, Lake, String) {
     (folder, lake, pattern)
 }
 
+/// What a RESTORE to an old version names of others' files.
+#[tokio::test]
+async fn a_version_with_files_of_others_is_restored_while_they_are_what_they_were() {
+    let (folder, lake, pattern) = place();
+    let session = session_of(&lake, 2).await;
+    run(&session, &format!("CREATE TABLE t FROM '{pattern}'")).await;
+    change(&session, "DELETE FROM t WHERE k IN (1, 5)").await;
+    change(&session, "OPTIMIZE t FULL").await;
+    change(&session, "RESTORE TABLE t TO VERSION AS OF 2").await;
+    assert_eq!(rows(&session, "SELECT k, v FROM t").await, ALL[1..4]);
+    change(&session, "RESTORE TABLE t TO VERSION AS OF 1").await;
+    assert_eq!(rows(&session, "SELECT k, v FROM t").await, ALL);
+    change(&session, "TRUNCATE TABLE t").await;
+    let second = folder.path().join("in/2.parquet");
+    let bytes = std::fs::read(&second).unwrap();
+    for broken in [None, Some(&bytes[..bytes.len() - 1])] {
+        std::fs::remove_file(&second).unwrap();
+        broken.into_iter().for_each(|bytes| std::fs::write(&second, bytes).unwrap());
+        let error = refused(&session, "RESTORE TABLE t TO VERSION AS OF 1").await;
+        assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+        assert!(error.to_string().contains("in/2.parquet"), "{error}");
+        std::fs::write(&second, &bytes).unwrap();
+    }
+    change(&session, "RESTORE TABLE t TO VERSION AS OF 1").await;
+    assert_eq!(rows(&session, "SELECT k, v FROM t").await, ALL);
+}
+
 const ALL: [(i64, i64); 5] = [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)];
 
 #[tokio::test]

@@ -150,10 +150,12 @@ fn update() -> CommittedTransaction {
     let old = Ref::Committed(FragmentId(5));
     let new_file = DataFile { path: "data/0190a1d0.parquet".into(), ..file(5) };
     let columns = [1, 2, 3, 5, 10].map(|field| Ref::Committed(FieldId(field))).into_iter();
-    let fields = columns.chain([Ref::Local(Token(0)), Ref::Local(Token(1)), Ref::Committed(FieldId(9))]).collect();
+    // The last column but one is one that nobody reads.
+    let more = [Some(Ref::Local(Token(0))), None, Some(Ref::Committed(FieldId(9)))];
+    let fields = columns.map(Some).chain(more).collect();
     let add_field = |token, parent, name: &str, field_type| {
         let metadata = BTreeMap::from([("from".into(), "ALTER".into())]);
-        Action::AddField(AddField { token: Token(token), parent, name: name.into(), field_type, nullable: true, metadata })
+        Action::AddField(AddField { id: Ref::Local(Token(token)), parent, name: name.into(), field_type, nullable: true, metadata })
     };
     let file_without_fields =
         DataFile { columns: new_file.columns.iter().map(|c| FileColumn { field: None, ..c.clone() }).collect(), ..new_file };
@@ -168,6 +170,14 @@ fn update() -> CommittedTransaction {
         actions: vec![
             add_field(0, None, "place", FieldType::Struct),
             add_field(1, Some(Ref::Local(Token(0))), "lat", FieldType::Leaf(DataType::Float64)),
+            Action::AddField(AddField {
+                id: Ref::Committed(FieldId(8)),
+                parent: None,
+                name: "back".into(),
+                field_type: FieldType::Leaf(DataType::Int32),
+                nullable: false,
+                metadata: BTreeMap::new(),
+            }),
             Action::AlterField(AlterField {
                 field: Ref::Local(Token(1)),
                 parent: Some(Ref::Local(Token(0))),
@@ -197,7 +207,7 @@ fn update() -> CommittedTransaction {
         counts: RowCounts::default(),
     };
     let adopted = {
-        let fields = [4, 5, 2].map(|field| Ref::Committed(FieldId(field))).into();
+        let fields = [4, 5, 2].map(|field| Some(Ref::Committed(FieldId(field)))).into();
         let mut file = DataFile { base: None, ..adopted(file(8)) };
         file.columns.iter_mut().for_each(|column| column.field = None);
         AddDataFile { fragment: Ref::Local(Token(0)), file, base: Some(Ref::Local(Token(2))), fields, data_change: true }

@@ -81,6 +81,9 @@ fn each_fault_breaks_its_invariant() {
             fields[1].id = FieldId(50);
             after.schema = Arc::new(TableSchema::new(fields).unwrap());
         }),
+        ("a field comes back that nobody claims", "counters", |before, _, _| {
+            before.schema = Arc::new(TableSchema::new(before.schema.fields()[..1].to_vec()).unwrap());
+        }),
         ("low water mark", "low-water mark", |before, _, _| before.low_water_mark = 2),
         ("a row comes back", "live rows", |_, after, _| change(after, 0, |fragment| fragment.deletions = None)),
         ("a row too many is deleted", "live rows", |_, after, _| {

@@ -46,12 +46,13 @@ fn add_file(fragment: FragmentRef, row_groups: &[u32], fields: &[FieldRef]) -> A
         row_groups: row_groups.to_vec(),
         columns: vec![column; fields.len()],
     };
-    Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: fields.to_vec(), data_change: true })
+    let fields = fields.iter().copied().map(Some).collect();
+    Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change: true })
 }
 
 fn add_field(token: u32, parent: Option<FieldRef>, name: &str, field_type: FieldType) -> Action {
     let metadata = BTreeMap::new();
-    Action::AddField(AddField { token: Token(token), parent, name: name.into(), field_type, nullable: true, metadata })
+    Action::AddField(AddField { id: Ref::Local(Token(token)), parent, name: name.into(), field_type, nullable: true, metadata })
 }
 
 fn remove(fragment: FragmentRef) -> Action {
@@ -157,6 +158,36 @@ fn what_does_not_exist_cannot_be_changed() {
 }
 
 #[test]
+fn a_dropped_field_comes_back_under_its_id_and_only_then() {
+    let claim = |id, name: &str| {
+        let Action::AddField(add) = add_field(0, None, name, LEAF) else { panic!("not a field") };
+        Action::AddField(AddField { id: field(id), ..add })
+    };
+    let drop = || Action::DropField(DropField { field: field(1) });
+    // The file of fragment 2 was written for a column of the dropped field.
+    let (after, minted) = after(vec![drop(), claim(1, "back"), add_fragment(0, 1), add_file(own(0), &[1], &[field(1)])]);
+    let names: Vec<(i32, &str)> = after.schema.fields().iter().map(|field| (field.id.0, field.name.as_str())).collect();
+    assert_eq!((names, after.counters.field), (vec![(2, "b"), (1, "back")], FieldId(3)));
+    assert!(minted.fields.is_empty());
+    assert_eq!(after.fragments.get(FragmentId(0)).unwrap().backing(FieldId(1)), None, "old values do not come back by themselves");
+    assert!(after.fragments.get(FragmentId(2)).unwrap().backing(FieldId(1)).is_some());
+    assert_eq!(refusal(vec![claim(1, "c")]), "field id 1 is that of 'a'");
+    assert_eq!(refusal(vec![drop(), claim(1, "c"), claim(1, "d")]), "field id 1 is that of 'c'");
+    for id in [3, 0, -1] {
+        assert_eq!(refusal(vec![claim(id, "c")]), format!("field id {id} was never given out"));
+    }
+}
+
+#[test]
+fn a_column_without_a_field_is_dead_and_keeps_its_place() {
+    let Action::AddDataFile(mut file) = add_file(own(0), &[1], &[field(1), field(2)]) else { panic!("not a file") };
+    file.fields = vec![None, Some(field(2))];
+    let (after, _) = after(vec![add_fragment(0, 1), Action::AddDataFile(file)]);
+    let fragment = after.fragments.get(FragmentId(2)).unwrap();
+    assert_eq!((fragment.backing(FieldId(1)).is_none(), fragment.backing(FieldId(2)).unwrap().1), (true, 1));
+}
+
+#[test]
 fn a_source_of_a_rewrite_may_be_gone() {
     let (after, _) = after(vec![remove(old(0)), add_fragment(0, 3), moved(&[old(0), old(9)], &[own(0)])]);
     assert_eq!(ids(&after), [1, 2]);
@@ -166,7 +197,7 @@ fn a_source_of_a_rewrite_may_be_gone() {
 fn a_file_has_as_many_rows_as_its_fragment_and_a_field_for_each_column() {
     assert_eq!(refusal(vec![add_fragment(0, 3), add_file(own(0), &[2, 2], &[])]), "'data/a.parquet' has 4 rows, its fragment 2 has 3");
     let Action::AddDataFile(mut file) = add_file(old(0), &[3], &[field(1)]) else { panic!("not a file") };
-    file.fields.push(field(2));
+    file.fields.push(Some(field(2)));
     assert_eq!(refusal(vec![Action::AddDataFile(file)]), "AddDataFile names 2 fields for the 1 columns and parts of 'data/a.parquet'");
 }
 

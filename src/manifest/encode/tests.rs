@@ -182,17 +182,25 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
             Action::AddFragment(AddFragment { id, physical_rows: number, data_change: flag })
         }
         1 => {
-            let count = file.columns.iter().map(|column| 1 + column.parts.len()).sum();
-            let fields = (number..).take(count).map(pick_field).collect();
+            let picked = |number: u32| Some(pick_field(number));
+            let column = |column: &FileColumn, number: u32| {
+                let parts = (number + 1..).take(column.parts.len()).map(picked);
+                std::iter::once((!number.is_multiple_of(5)).then(|| pick_field(number))).chain(parts).collect::<Vec<_>>()
+            };
+            let fields = file.columns.iter().zip(number..).flat_map(|(of, number)| column(of, number)).collect();
             let base = file.base.map(Ref::Committed);
             let file = DataFile { base: None, ..file };
             Action::AddDataFile(AddDataFile { fragment: pick(number), file, base, fields, data_change: flag })
         }
         2 => {
-            minted.fields.insert(Token(fields), FieldId(100 + fields as i32));
+            // Every fourth one comes back under its old id.
+            let claims = number % 4 == 0;
+            if !claims {
+                minted.fields.insert(Token(fields), FieldId(100 + fields as i32));
+            }
             let field_type = TableSchema::from_arrow(&ArrowSchema::new(vec![ArrowField::new("f", data_type, true)]), FieldId(1)).unwrap();
             Action::AddField(AddField {
-                token: Token(fields),
+                id: if claims { Ref::Committed(FieldId(1 + (number % 90) as i32)) } else { Ref::Local(Token(fields)) },
                 parent: flag.then(|| pick_field(number)),
                 name: format!("f{number}"),
                 field_type: field_type.fields()[0].field_type.clone(),

@@ -69,8 +69,8 @@ pub(crate) struct AddDataFile {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AddField {
-    #[prost(uint32, tag = "1")]
-    pub token: u32,
+    #[prost(message, optional, tag = "1")]
+    pub id: Option<FieldRef>,
     #[prost(message, optional, tag = "2")]
     pub parent: Option<FieldRef>,
     #[prost(string, tag = "3")]

@@ -1,21 +1,25 @@
-//! `AddField`: a new field. Rows written before it read as NULL there.
+//! `AddField`: a new field, or one that was dropped and comes back under its old id. Rows written before a new field read as
+//! NULL there; files that were written for one that comes back carry its id, and can be named again.
 //!
-//! Applied: mints the next field id for its token. Parts of a nested field are added one by one, parents first.
+//! Applied: a token gets the next field id; an id that exists already is claimed, if it was given out and no field of the
+//! schema has it. Parts of a nested field are added one by one, parents first.
+//!
+//! Always holds: counters never fall, so an id that was claimed was some field's before.
 
 use crate::manifest::apply::{ApplyError, Applying};
 use crate::manifest::frame::DecodeError;
-use crate::manifest::record::{type_from_wire, type_to_wire};
+use crate::manifest::record::{required, type_from_wire, type_to_wire};
 use crate::manifest::wire;
 use crate::table::schema::{Field, FieldType};
 use crate::txn::footprint::{Coordinate, Footprint, Mode};
-use crate::txn::refs::{FieldRef, Token};
+use crate::txn::refs::{FieldRef, Ref};
 use std::collections::BTreeMap;
 
 /// A new field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AddField {
-    /// The name of the field within the transaction.
-    pub token: Token,
+    /// A token for the id that the field will get, or the id of a dropped field that it claims.
+    pub id: FieldRef,
     /// The field it is a part of; `None` for a column.
     pub parent: Option<FieldRef>,
     /// Its name.
@@ -32,7 +36,10 @@ impl AddField {
     /// Applies the action.
     pub(crate) fn apply(&self, to: &mut Applying) -> Result<(), ApplyError> {
         let parent = self.parent.map(|parent| to.field(parent)).transpose()?;
-        let id = to.mint_field(self.token)?;
+        let id = match self.id {
+            Ref::Local(token) => to.mint_field(token)?,
+            Ref::Committed(id) => to.claim_field(id)?,
+        };
         to.add_field(Field {
             id,
             parent,
@@ -46,6 +53,9 @@ impl AddField {
 
     /// What it writes and needs.
     pub(crate) fn footprint(&self, into: &mut Footprint) {
+        if let Ref::Committed(id) = self.id {
+            into.claim(Coordinate::FieldDefinition(id), Mode::Writes);
+        }
         let parent = match self.parent {
             None => None,
             Some(parent) => match parent.committed() {
@@ -64,7 +74,7 @@ impl AddField {
 impl From<&AddField> for wire::AddField {
     fn from(action: &AddField) -> Self {
         wire::AddField {
-            token: action.token.0,
+            id: Some(action.id.into()),
             parent: action.parent.map(Into::into),
             name: action.name.clone(),
             r#type: type_to_wire(&action.field_type),
@@ -79,7 +89,7 @@ impl TryFrom<wire::AddField> for AddField {
 
     fn try_from(action: wire::AddField) -> Result<Self, DecodeError> {
         Ok(AddField {
-            token: Token(action.token),
+            id: required(action.id, "the id of AddField")?.try_into()?,
             parent: action.parent.map(FieldRef::try_from).transpose()?,
             field_type: type_from_wire(&action.r#type)?,
             name: action.name,

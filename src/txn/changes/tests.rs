@@ -103,7 +103,7 @@ fn rows_that_it_moved_and_then_deleted_were_there() {
 fn columns_written_over_are_told_of_with_their_fields() {
     let column = |fragment, data_change| {
         let file = Arc::new(data_file("data/x", 4, 1));
-        let fields = vec![Ref::Committed(FieldId(2))];
+        let fields = vec![Some(Ref::Committed(FieldId(2)))];
         Action::AddDataFile(AddDataFile { fragment, file: file.as_ref().clone(), base: None, fields, data_change })
     };
     let tombstone = |fragment| {

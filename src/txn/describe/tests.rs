@@ -58,7 +58,7 @@ fn actions_of_fragments_name_them_and_count_rows() {
         let add = |id| Action::AddFragment(AddFragment { id, physical_rows: 9, data_change });
         assert_eq!(told(add(OWN)), says(Some(7), &[], Some(9), data_change, ""));
         assert_eq!(told(add(OLD)), says(Some(3), &[], Some(9), data_change, ""));
-        let (file, fields) = (data_file("data/a.parquet", 9, 2), vec![field(1), NEW_FIELD]);
+        let (file, fields) = (data_file("data/a.parquet", 9, 2), vec![Some(field(1)), Some(NEW_FIELD)]);
         let file = Action::AddDataFile(AddDataFile { fragment: OWN, file, base: None, fields, data_change });
         assert_eq!(told(file), says(Some(7), &[1, 5], None, data_change, "data/a.parquet, 100 bytes"));
         let remove = Action::RemoveFragment(RemoveFragment { fragment: OLD, data_change });
@@ -94,7 +94,7 @@ fn a_change_of_address_names_both_sides_and_its_map() {
 fn actions_of_fields_name_them_and_what_they_become() {
     let add = |nullable| {
         let (field_type, metadata) = (FieldType::Leaf(DataType::Int32), BTreeMap::new());
-        Action::AddField(AddField { token: Token(0), parent: None, name: "n".into(), field_type, nullable, metadata })
+        Action::AddField(AddField { id: Ref::Local(Token(0)), parent: None, name: "n".into(), field_type, nullable, metadata })
     };
     assert_eq!(told(add(true)), says(None, &[5], None, false, "n Int32"));
     assert_eq!(told(add(false)), says(None, &[5], None, false, "n Int32 NOT NULL"));
@@ -135,7 +135,7 @@ fn claims_in_words() {
             Action::AddFragment(AddFragment { id: OWN, physical_rows: 1, data_change: true }),
             Action::RemoveFragment(RemoveFragment { fragment: OLD, data_change: true }),
             Action::AddField(AddField {
-                token: Token(0),
+                id: Ref::Local(Token(0)),
                 parent: Some(field(2)),
                 name: "part".into(),
                 field_type: FieldType::Leaf(DataType::Int32),

@@ -54,7 +54,7 @@ fn values_that_came_and_went_in_a_fragment_go_with_it() {
     let fragment = draft.insert(&[(10, 0)]);
     let tombstone = |fragment| Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: vec![value], data_change: true });
     let fill = |fragment| {
-        let (file, fields) = (data_file("data/anew.parquet", 1, 1), vec![value]);
+        let (file, fields) = (data_file("data/anew.parquet", 1, 1), vec![Some(value)]);
         Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change: true })
     };
     draft.step("FILL", String::new(), vec![tombstone(fragment), fill(fragment), tombstone(old(0))], RowCounts::default());

@@ -98,13 +98,13 @@ pub(super) fn set_up(sizes: &[u8], draft: &mut Draft) {
         fragments.push((draft.insert(&keys.map(|key| (key, 0)).collect::<Vec<_>>()), *size));
     }
     let mut actions = Vec::new();
-    let mut fields: Vec<FieldRef> = Vec::new();
+    let mut fields: Vec<Option<FieldRef>> = Vec::new();
     for name in &FIRST_COLUMNS[2..] {
         let token = draft.field_token();
-        fields.push(Ref::Local(token));
+        fields.push(Some(Ref::Local(token)));
         let (name, metadata) = ((*name).to_owned(), BTreeMap::new());
         let field_type = FieldType::Leaf(DataType::Int32);
-        actions.push(Action::AddField(AddField { token, parent: None, name, field_type, nullable: false, metadata }));
+        actions.push(Action::AddField(AddField { id: Ref::Local(token), parent: None, name, field_type, nullable: false, metadata }));
     }
     if let Some((fragment, size)) = fragments.first() {
         let file = data_file("data/first.parquet", u32::from(*size), fields.len());
@@ -219,7 +219,7 @@ impl Speaker<'_> {
                 let field = Ref::Local(draft.field_token());
                 let Ref::Local(token) = field else { return None };
                 let (field_type, metadata) = (FieldType::Leaf(DataType::Int64), BTreeMap::new());
-                let add = AddField { token, parent: None, name: name.into(), field_type, nullable: true, metadata };
+                let add = AddField { id: Ref::Local(token), parent: None, name: name.into(), field_type, nullable: true, metadata };
                 act(draft, "ADD COLUMN", Action::AddField(add));
                 if let Some(seen) = filled.and_then(|pick| pick_of(&draft.seen, pick)) {
                     let (fragment, rows) = (seen.fragment, seen.rows.len() as u32);
@@ -229,7 +229,7 @@ impl Speaker<'_> {
                     act(
                         draft,
                         "FILL",
-                        Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: vec![field], data_change: true }),
+                        Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: vec![Some(field)], data_change: true }),
                     );
                     self.more = Some(Effect::Fill(keys, name.into(), Some(path)));
                 }
@@ -300,7 +300,7 @@ impl Speaker<'_> {
         let path = anew.then(|| self.new_file());
         if let Some(path) = &path {
             let file = data_file(path, rows, 1);
-            actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: vec![field], data_change: true }));
+            actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields: vec![Some(field)], data_change: true }));
         }
         if actions.is_empty() {
             return None;

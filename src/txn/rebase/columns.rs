@@ -99,7 +99,7 @@ pub(super) struct ColumnChanges {
 
 impl ColumnChanges {
     /// Notes that we write these fields of a fragment, if it is one of others.
-    pub fn write(&mut self, of_others: Option<FragmentId>, fields: &[FieldRef]) {
+    pub fn write(&mut self, of_others: Option<FragmentId>, fields: impl Iterator<Item = FieldRef>) {
         if let Some(id) = of_others {
             self.fields.entry(id).or_default().extend(fields);
             self.in_place.insert(id);
@@ -388,16 +388,16 @@ impl Rebase {
     fn staged(&self, id: FragmentId, physical_rows: u32) -> (usize, Place, BTreeSet<FieldRef>) {
         let mut files: Vec<(DataFile, Vec<Option<FieldRef>>)> = Vec::new();
         let (mut last, mut fields) = (0, BTreeSet::new());
-        let mut forget = |files: &mut Vec<(DataFile, Vec<Option<FieldRef>>)>, gone: &[FieldRef]| {
+        let mut forget = |files: &mut Vec<(DataFile, Vec<Option<FieldRef>>)>, gone: Vec<FieldRef>| {
             let columns = files.iter_mut().flat_map(|(_, columns)| columns);
             columns.filter(|column| column.is_some_and(|field| gone.contains(&field))).for_each(|column| *column = None);
             fields.extend(gone);
         };
         for (step, actions) in self.ours.steps.iter().enumerate() {
             for action in &actions.actions {
-                let (fragment, changed, file) = match action {
-                    Action::AddDataFile(add) => (add.fragment, &add.fields, Some(&add.file)),
-                    Action::TombstoneFieldData(tombstone) => (tombstone.fragment, &tombstone.fields, None),
+                let (fragment, changed, file): (_, Vec<FieldRef>, _) = match action {
+                    Action::AddDataFile(add) => (add.fragment, add.held().collect(), Some(add)),
+                    Action::TombstoneFieldData(tombstone) => (tombstone.fragment, tombstone.fields.clone(), None),
                     Action::AddFragment(_)
                     | Action::RemoveFragment(_)
                     | Action::SetDeletionFile(_)
@@ -413,7 +413,7 @@ impl Rebase {
                 };
                 if fragment == Ref::Committed(id) {
                     forget(&mut files, changed);
-                    files.extend(file.map(|file| (file.clone(), changed.iter().copied().map(Some).collect())));
+                    files.extend(file.map(|add| (add.file.clone(), add.fields.clone())));
                     last = step;
                 }
             }
@@ -450,10 +450,7 @@ impl Rebase {
         let physical_rows = number.and_then(|number| group.map.targets().get(number).copied()).unwrap_or(0);
         let steps = self.ours.steps.get(group.step).into_iter();
         let files = steps.flat_map(|step| &step.actions).filter_map(|action| file_of(action, target));
-        Place::Staged {
-            physical_rows,
-            files: files.map(|add| (add.file.clone(), add.fields.iter().copied().map(Some).collect())).collect(),
-        }
+        Place::Staged { physical_rows, files: files.map(|add| (add.file.clone(), add.fields.clone())).collect() }
     }
 }
 

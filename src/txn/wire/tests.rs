@@ -23,7 +23,7 @@ fn add_reserved(id: u32) -> Action {
 
 fn add_field(token: u32, parent: Option<FieldRef>) -> Action {
     let (name, metadata) = ("f".into(), BTreeMap::new());
-    Action::AddField(AddField { token: Token(token), parent, name, field_type: FieldType::Struct, nullable: true, metadata })
+    Action::AddField(AddField { id: Ref::Local(Token(token)), parent, name, field_type: FieldType::Struct, nullable: true, metadata })
 }
 
 fn set_deletion_file(vector: &[u32], added: &[u32], replaced: &[u32]) -> SetDeletionFile {
@@ -82,6 +82,18 @@ fn tokens_are_bound_once_and_before_they_are_used() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn a_field_that_claims_an_id_binds_no_token() {
+    let claim = |id| {
+        let Action::AddField(add) = add_field(0, None) else { panic!("not a field") };
+        AddField { id: Ref::Committed(FieldId(id)), ..add }
+    };
+    let part = add_field(0, Some(Ref::Committed(FieldId(7))));
+    assert_eq!(round_trip(&committed(vec![Action::AddField(claim(7)), part], 0, 1)), Ok(()));
+    assert!(round_trip(&committed(vec![Action::AddField(claim(7))], 0, 1)).unwrap_err().contains("other tokens"));
+    assert!(round_trip(&committed(vec![Action::AddField(claim(0))], 0, 0)).unwrap_err().contains("field id 0"));
 }
 
 #[test]
@@ -144,12 +156,13 @@ fn a_file_has_one_field_a_column() {
         let action = Action::AddDataFile(AddDataFile { fragment: LOCAL, file: file.clone(), base: None, fields, data_change: false });
         round_trip(&committed(vec![add_fragment(0), action], 1, 0))
     };
-    assert_eq!(add(&file, vec![Ref::Committed(FieldId(1))]), Ok(()));
+    assert_eq!(add(&file, vec![Some(Ref::Committed(FieldId(1)))]), Ok(()));
+    assert_eq!(add(&file, vec![None]), Ok(()), "a column that nobody reads");
     assert!(add(&file, vec![]).unwrap_err().contains("another number of fields"));
-    assert!(add(&file, vec![Ref::Committed(FieldId(0))]).unwrap_err().contains("field id 0"));
-    assert!(add(&file, vec![Ref::Local(Token(0))]).unwrap_err().contains("not bound"));
+    assert!(add(&file, vec![Some(Ref::Committed(FieldId(0)))]).unwrap_err().contains("field id 0"));
+    assert!(add(&file, vec![Some(Ref::Local(Token(0)))]).unwrap_err().contains("not bound"));
     let outside = DataFile { path: "../a".into(), ..file };
-    assert!(add(&outside, vec![Ref::Committed(FieldId(1))]).unwrap_err().contains("not the name of an object"));
+    assert!(add(&outside, vec![Some(Ref::Committed(FieldId(1)))]).unwrap_err().contains("not the name of an object"));
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn add_column_with_values(draft: &mut Draft, name: &str, fragments: &[FragmentRe
     let file = |(at, fragment): (usize, &FragmentRef)| {
         let rows = draft.seen.iter().find(|seen| seen.fragment == *fragment).unwrap().rows.len();
         let file = data_file(&format!("data/{}-column-{at}.parquet", draft.transaction.id.0), rows as u32, 1);
-        Action::AddDataFile(AddDataFile { fragment: *fragment, file, base: None, fields: vec![field], data_change: true })
+        Action::AddDataFile(AddDataFile { fragment: *fragment, file, base: None, fields: vec![Some(field)], data_change: true })
     };
     let actions = fragments.iter().enumerate().map(file).collect();
     draft.step("ALTER", format!("values of {name}"), actions, RowCounts::default());

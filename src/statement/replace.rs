@@ -1,0 +1,96 @@
+//! Statements that replace a table's rows and definition at once: RESTORE and CREATE OR REPLACE TABLE.
+//!
+//! They take everything, so nothing can land beside them: whatever landed since they read makes them run again, and what they
+//! land before makes others run again. Inside of a transaction that is COMMIT's to report.
+//!
+//! Always holds: one version holds the whole replacement, and the versions before it stay what they were; of the objects that
+//! the actions name only those are removed after a failure that were written for them.
+
+use super::create::{self, Made};
+use super::restore;
+use crate::commit;
+use crate::commit::staged::remove;
+use crate::error::{Error, Result};
+use crate::manifest::log::VersionLog;
+use crate::plan::options::options;
+use crate::scan::pin::ReadView;
+use crate::stage::commit_exec::{pause_before_run, staged};
+use crate::stage::scope::{Done, SessionScope};
+use crate::txn::composite::{CommitFacts, RowCounts};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::CreateMemoryTable;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What takes the place of a table's rows and definition.
+#[derive(Debug, Clone, Copy)]
+pub enum Replacement<'a> {
+    /// A version of its own.
+    Restore {
+        /// Which: `v3`, or a time.
+        at: &'a str,
+    },
+    /// A new definition.
+    Create {
+        /// As DataFusion plans it.
+        create: &'a CreateMemoryTable,
+        /// The columns, by position, that are said to be NOT NULL.
+        not_null: &'a [usize],
+    },
+}
+
+impl Replacement<'_> {
+    fn operation(self) -> &'static str {
+        match self {
+            Replacement::Restore { .. } => "RESTORE",
+            Replacement::Create { .. } => "CREATE OR REPLACE TABLE",
+        }
+    }
+}
+
+/// Replaces a table, or leaves that to the open transaction.
+pub async fn replace(
+    scope: &SessionScope,
+    state: &SessionState,
+    log: &Arc<VersionLog>,
+    replacement: Replacement<'_>,
+    statement: &str,
+) -> Result<Done> {
+    let max_attempts = options(state.config_options()).max_statement_attempts.max(1);
+    let mut reran = 0;
+    let mut conflicts = Vec::new();
+    loop {
+        let base = scope.view(log).await?;
+        let made = match replacement {
+            Replacement::Restore { at } => restore::restore(log, &base.snapshot, scope.newest_read(log).await?, at, statement).await?,
+            Replacement::Create { create, not_null } => {
+                create::replacement(state, log, &base.snapshot, create, not_null, statement).await?
+            }
+        };
+        let Made { step, objects } = made;
+        let done = |counts, version, facts, files_written, conflicts| {
+            let operation = replacement.operation().to_owned();
+            Done { operation, counts, version, facts, files_written, conflicts }
+        };
+        if scope.in_transaction() {
+            let counts = step.counts;
+            if let Err(error) = scope.append(log, &base, step, vec![], (objects.clone(), &BTreeSet::new())).await {
+                remove(log.store(), &objects).await;
+                return Err(error);
+            }
+            return Ok(done(counts, None, CommitFacts::default(), objects.len(), conflicts));
+        }
+        match commit::publish(log, staged(base.snapshot.version, step, vec![], objects), reran).await {
+            Err(Error::Conflict(report)) if reran + 1 < max_attempts => {
+                reran += 1;
+                conflicts.push(*report);
+                pause_before_run(reran).await;
+            }
+            Err(error) => return Err(error),
+            Ok(committed) => {
+                let counts: RowCounts = committed.counts.first().copied().unwrap_or_default();
+                return Ok(done(counts, committed.version, committed.facts, committed.files_written, conflicts));
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! RESTORE TABLE: a new version with the rows, the columns and the properties of an old one.
+//!
+//! ```text
+//!   old version                              actions
+//!   fields                                   ResetTable, then AddField under the ids of their day
+//!   fragments                                AddFragment: new ids, for the old ones may be taken by then
+//!     files                                  AddDataFile: the same files in place, dead columns and all
+//!     deletion vectors                       SetDeletionFile of the same rows
+//!   properties                               ConfigUpdate that replaces
+//! ```
+//!
+//! No row is read or written. The files are not the statement's own: older versions name them, so whatever becomes of the
+//! statement they stay.
+//!
+//! Always holds: every object that the new version needs was there when it was staged, or the statement has failed.
+
+use super::catalog::version_of;
+use super::create::Made;
+use crate::error::{Error, Result};
+use crate::manifest::log::VersionLog;
+use crate::manifest::snapshot::Snapshot;
+use crate::stage::write_exec::take_fields;
+use crate::store::base;
+use crate::store::path::DATA_FOLDER;
+use crate::table::deletion_vector::DeletionFile;
+use crate::table::fragment::DataFile;
+use crate::table::schema::Field;
+use crate::txn::action::{Action, AddDataFile, AddField, AddFragment, ConfigUpdate, ResetTable, SetDeletionFile};
+use crate::txn::composite::{RowCounts, Step};
+use crate::txn::refs::{Ref, Token};
+use roaring::RoaringBitmap;
+use std::collections::HashMap;
+
+/// The actions that make of `base` the version that `at` names, which is one of those up to `newest`.
+pub async fn restore(log: &VersionLog, base: &Snapshot, newest: u64, at: &str, statement: &str) -> Result<Made> {
+    let number = version_of(log, at, newest).await?;
+    let oldest = base.low_water_mark;
+    if number < oldest || number > newest {
+        return Err(Error::UnknownVersion { table: log.table().to_owned(), version: number, oldest, newest });
+    }
+    let old = log.read(number).await?;
+    let old = &old.snapshot;
+    check_files(log, old, number).await?;
+    let mut actions = vec![Action::ResetTable(ResetTable)];
+    actions.extend(old.schema.fields().iter().map(|field| Action::AddField(field_again(field))));
+    for (fragment, token) in old.fragments.iter().zip(0..) {
+        let id = Ref::Local(Token(token));
+        actions.push(Action::AddFragment(AddFragment { id, physical_rows: fragment.physical_rows, data_change: true }));
+        actions.extend(fragment.files.iter().map(|file| {
+            let mut file = file.clone();
+            let (fields, base) = (take_fields(&mut file), file.base.take().map(Ref::Committed));
+            Action::AddDataFile(AddDataFile { fragment: id, file, base, fields, data_change: true })
+        }));
+        if fragment.deletions.is_some() {
+            let added = (*log.deleted_rows(fragment).await?).clone();
+            let vector = DeletionFile::inline(&added);
+            actions.push(Action::SetDeletionFile(SetDeletionFile { fragment: id, vector, added, replaced: RoaringBitmap::new() }));
+        }
+    }
+    if base.config != old.config {
+        let entries = old.config.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
+        actions.push(Action::ConfigUpdate(ConfigUpdate { entries, replace: true }));
+    }
+    let counts = RowCounts { inserted: old.fragments.live_rows(), deleted: base.fragments.live_rows(), ..RowCounts::default() };
+    let step = Step { operation: "RESTORE".into(), statement: statement.to_owned(), actions, counts };
+    Ok(Made { step, objects: Vec::new() })
+}
+
+/// A field as it was, under its id.
+fn field_again(field: &Field) -> AddField {
+    AddField {
+        id: Ref::Committed(field.id),
+        parent: field.parent.map(Ref::Committed),
+        name: field.name.clone(),
+        field_type: field.field_type.clone(),
+        nullable: field.nullable,
+        metadata: field.metadata.clone(),
+    }
+}
+
+/// Refuses a version of which a data file is gone. (Its manifest, pages and vectors are read.)
+async fn check_files(log: &VersionLog, old: &Snapshot, number: u64) -> Result<()> {
+    let listed = log.store().list(DATA_FOLDER).await?;
+    let sizes: HashMap<&str, u64> = listed.iter().map(|entry| (entry.name.as_str(), entry.size_bytes)).collect();
+    for file in old.fragments.iter().flat_map(|fragment| &fragment.files) {
+        if let Some(id) = file.base {
+            let base =
+                old.bases.get(&id).ok_or_else(|| Error::internal(format!("'{}' lies in base {}, which is none", file.path, id.0)))?;
+            check_file_in_base(log.table(), &base.location, file, number).await?;
+            continue;
+        }
+        let found = sizes.get(file.path.as_str()).copied();
+        if found != Some(file.size_bytes) {
+            return Err(Error::damaged(log.table(), &file.path, missing(number, file, found)));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a version of which a file of others is gone, or has become another.
+async fn check_file_in_base(table: &str, location: &str, file: &DataFile, number: u64) -> Result<()> {
+    let name = base::full_name(location, &file.path);
+    match base::size_if_present(&base::open(location, &file.path)?, &name).await? {
+        found if found == Some(file.size_bytes) => Ok(()),
+        found => Err(Error::damaged(table, &name, missing(number, file, found))),
+    }
+}
+
+/// What is wrong with a file of which so many bytes are there, or none.
+fn missing(number: u64, file: &DataFile, found: Option<u64>) -> String {
+    match found {
+        Some(size_bytes) => format!("version {number} needs its {} bytes, and it has {size_bytes}", file.size_bytes),
+        None => format!("version {number} needs it, and it is gone"),
+    }
+}
