@@ -4,6 +4,7 @@ use super::*;
 use crate::table::schema::FieldId;
 use crate::txn::action::AddDataFile;
 use crate::txn::composite::RowCounts;
+use crate::txn::rebase::{Place, Rebased};
 use crate::txn::testbed::{Draft, Testbed, data_file};
 
 /// ADD COLUMN with values for these fragments.
@@ -344,4 +345,59 @@ fn a_fragment_that_none_of_our_rows_moved_to_is_not_ours() {
     };
     assert!(outcome(2).is_ok());
     assert_eq!(outcome(0).unwrap_err(), "the values of field 2 in fragment 2");
+}
+
+#[test]
+fn columns_of_two_fragments_that_came_together_leave_the_other_values_alone() {
+    let mut bed = Testbed::of(&[&[0, 1], &[2, 3]]);
+    let mut values = bed.draft();
+    values.update_columns(&[2, 3], 5);
+    bed.land(values).unwrap();
+    let (mut ours, mut theirs) = (bed.draft(), bed.draft());
+    ours.update_columns(&[0, 1], 10);
+    add_column_with_values(&mut ours, "a", &[old(1)]);
+    theirs.optimize(&[(vec![old(0), old(1)], vec![])], true);
+    bed.land(theirs).unwrap();
+    bed.land(ours).unwrap();
+    assert_eq!(bed.rows(), [(0, 10), (1, 10), (2, 5), (3, 5)]);
+}
+
+/// What became of `ours` after `theirs` landed one after another; nothing of it is published.
+fn attempted(bed: &mut Testbed, ours: Draft, theirs: Vec<Draft>) -> Rebased {
+    let mut candidate = bed.candidate(ours).unwrap();
+    for draft in theirs {
+        bed.land(draft).unwrap();
+    }
+    bed.attempt(&mut candidate).unwrap().0
+}
+
+#[test]
+fn what_a_rewrite_wrote_itself_has_the_rows_of_its_target() {
+    let mut bed = Testbed::of(&[&[0, 1, 2], &[3, 4]]);
+    let (mut compaction, mut column) = (bed.draft(), bed.draft());
+    compaction.optimize(&[(vec![old(0), old(1)], vec![2])], true);
+    column.update_columns(&[3], 10);
+    let rebased = attempted(&mut bed, compaction, vec![column]);
+    // Its second target holds 2 3 4, of which the values of 3 and 4 came later.
+    let [gather] = &rebased.gathers[..] else { panic!("{:?}", rebased.gathers) };
+    assert_eq!((gather.fragment, &gather.fields[..], gather.data_change), (own(1), &[Ref::Committed(FieldId(2))][..], false));
+    let runs = gather.runs.iter().map(|run| {
+        let from = match &run.from {
+            Place::Present(id) => (Some(id.0), None),
+            Place::Staged { physical_rows, files } => (None, Some((*physical_rows, files.len()))),
+        };
+        (from, run.rows.iter().collect::<Vec<_>>())
+    });
+    assert_eq!(runs.collect::<Vec<_>>(), [((None, Some((3, 1))), vec![0]), ((Some(1), None), vec![0, 1])]);
+}
+
+#[test]
+fn nothing_is_gathered_for_a_rewrite_that_is_given_up() {
+    let mut bed = Testbed::of(&[&[0, 1], &[2, 3]]);
+    let (mut compaction, mut column, mut theirs) = (bed.draft(), bed.draft(), bed.draft());
+    compaction.optimize(&[(vec![old(0), old(1)], vec![])], true);
+    column.update_columns(&[2], 10);
+    theirs.optimize(&[(vec![old(0)], vec![])], true);
+    let rebased = attempted(&mut bed, compaction, vec![column, theirs]);
+    assert_eq!((rebased.groups_dropped, rebased.gathers.len(), rebased.transaction.is_empty()), (1, 0, true));
 }
