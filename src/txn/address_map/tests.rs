@@ -29,6 +29,18 @@ fn rows_land_where_the_picture_says() {
 }
 
 #[test]
+fn sources_that_nothing_arrived_from_are_not_named() {
+    let source = |absent: &[u32]| MapSource { physical_rows: 3, absent: bitmap(absent) };
+    let map = AddressMap::in_order(vec![source(&[]), source(&[0, 1, 2]), source(&[1])], vec![3, 2]).unwrap();
+    assert_eq!(map.arrivals(0).unwrap(), Arrivals { rows: vec![(0, bitmap(&[0, 1, 2]))], order: None });
+    assert_eq!(map.arrivals(1).unwrap(), Arrivals { rows: vec![(2, bitmap(&[0, 2]))], order: None });
+    let sources = vec![source(&[]), source(&[0, 1, 2]), source(&[1])];
+    let map = AddressMap::permuted(sources, vec![3, 2], &[vec![2, 1, 0], vec![], vec![4, 3]]).unwrap();
+    assert_eq!(map.arrivals(0).unwrap(), Arrivals { rows: vec![(0, bitmap(&[0, 1, 2]))], order: Some(vec![2, 1, 0]) });
+    assert_eq!(map.arrivals(1).unwrap(), Arrivals { rows: vec![(2, bitmap(&[0, 2]))], order: Some(vec![1, 0]) });
+}
+
+#[test]
 fn a_map_that_does_not_add_up_is_refused() {
     let source = |absent: &[u32]| vec![MapSource { physical_rows: 3, absent: bitmap(absent) }];
     assert!(AddressMap::in_order(source(&[1]), vec![3]).unwrap_err().to_string().contains("2 rows left the sources, 3 arrived"));
