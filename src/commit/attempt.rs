@@ -65,6 +65,8 @@ pub(super) struct Group<'a> {
     placed: Vec<(u32, ObjectName)>,
     /// The attempts that landed, late ones too.
     landed: BTreeSet<u32>,
+    /// What was written for members that could not land after all, whatever became of the others of their attempt.
+    in_vain: Vec<ObjectName>,
     /// Whether an attempt may have landed without anybody knowing.
     unknown: bool,
 }
@@ -107,7 +109,7 @@ impl<'a> Group<'a> {
                 Err(error) => ticket.answer(log.table(), Err(error)),
             }
         }
-        Group { log, members, creating, attempts: 0, unclear: 0, placed: vec![], landed: BTreeSet::new(), unknown: false }
+        Group { log, members, creating, attempts: 0, unclear: 0, placed: vec![], landed: BTreeSet::new(), in_vain: vec![], unknown: false }
     }
 
     /// Commits until every ticket has its answer, and removes the objects that no version names for certain.
@@ -122,6 +124,7 @@ impl<'a> Group<'a> {
                 self.answer(&member.ticket, Err(error));
             }
         }
+        remove(self.log.store(), &self.in_vain).await;
         if !self.unknown {
             let lost: Vec<ObjectName> =
                 self.placed.iter().filter(|(attempt, _)| !self.landed.contains(attempt)).map(|(_, object)| object.clone()).collect();
@@ -221,8 +224,10 @@ impl<'a> Group<'a> {
         let mut aside: Vec<(Member, Aside)> = Vec::new();
         let mut placed = Vec::new();
         for member in std::mem::take(&mut self.members) {
-            let verdict = match member.verdict(self.log, &newest.snapshot, &candidates, self.attempts, &mut placed).await {
+            let mut written = Vec::new();
+            let verdict = match member.verdict(self.log, &newest.snapshot, &candidates, self.attempts, &mut written).await {
                 Ok(Verdict::Lands(candidate)) => {
+                    placed.append(&mut written);
                     candidates.push(*candidate);
                     part.push(member);
                     continue;
@@ -232,6 +237,7 @@ impl<'a> Group<'a> {
                 }
                 Err(error) => Aside::Fails(error),
             };
+            self.in_vain.append(&mut written);
             match candidates.is_empty() {
                 true => self.settle_aside(&member.ticket, verdict, newest),
                 false => aside.push((member, verdict)),

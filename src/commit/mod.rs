@@ -22,13 +22,14 @@ pub mod invariants;
 mod member;
 pub mod outcome;
 mod place;
+pub mod precedence;
 mod queue;
 pub mod reads;
 pub mod staged;
 mod ticket;
 
 pub use outcome::Committed;
-pub use queue::publish;
+pub use precedence::{Precedence, precedence, publish};
 pub use staged::Staged;
 
 /// What this program calls itself in what it publishes.

@@ -10,6 +10,7 @@
 
 use super::attempt::Group;
 use super::outcome::Committed;
+use super::precedence::Passage;
 use super::staged::Staged;
 use super::staged::remove;
 use super::ticket::{Answer, Ticket};
@@ -28,14 +29,14 @@ const MAX_GROUP_ACTIONS: usize = 4096;
 pub(super) struct Queue {
     waiting: Mutex<VecDeque<Arc<Ticket>>>,
     turn: tokio::sync::Mutex<()>,
+    /// Who may enter.
+    pub(super) passage: Passage,
 }
 
-/// Commits a transaction on the newest version of its table, or says why it cannot be; perhaps together with others of this
-/// process, in one version. `reran` is how many times its statement was run again before, for the record. Staged objects of
-/// a transaction that is not committed are removed.
-pub async fn publish(log: &VersionLog, staged: impl Into<Arc<Staged>>, reran: u32) -> Result<Committed> {
+/// Waits until a transaction is committed, or cannot be.
+pub(super) async fn enter(log: &VersionLog, staged: Arc<Staged>, reran: u32) -> Result<Committed> {
     let queue = log.attached::<Queue>()?;
-    let (ticket, mut answer) = Ticket::new(staged.into(), reran);
+    let (ticket, mut answer) = Ticket::new(staged, reran);
     let waiting = Waiting::enter(&queue, ticket);
     let Answer { outcome, unnamed } = loop {
         let turn = tokio::select! {

@@ -17,12 +17,13 @@ use super::intent;
 use super::parts;
 use super::returning::Returned;
 use super::row_changes::Cleared;
+use super::runs::Runs;
 use super::scope::{Done, SessionScope};
 use super::stop::Stop;
 use crate::commit::gather::WriteGathered;
 use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::{objects, remove};
-use crate::commit::{self, Committed, Staged};
+use crate::commit::{Committed, Staged};
 use crate::error::{ConflictReport, Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
@@ -50,10 +51,6 @@ use futures::{StreamExt, TryStreamExt};
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
-
-/// The longest pause before a statement is run again.
-const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 static COUNT_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])));
 
@@ -181,7 +178,7 @@ enum Run {
     GivenUp(Done),
 }
 
-async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, context: Arc<TaskContext>) -> Result<Run> {
+async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, runs: &Runs, context: Arc<TaskContext>) -> Result<Run> {
     let scope = context.session_config().get_extension::<SessionScope>();
     let statement = scope.as_ref().and_then(|scope| scope.statement()).unwrap_or_else(|| spec.statement.clone());
     if let Some(scope) = &scope {
@@ -221,7 +218,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, reran: u32, 
     if staged.transaction.is_empty() {
         return Ok(done(counts, None, CommitFacts::default(), 0));
     }
-    match commit::publish(&spec.log, staged, reran).await {
+    match runs.publish(&spec.log, staged).await {
         Ok(Committed { version, counts, facts, files_written, .. }) => {
             match done(counts.first().copied().unwrap_or_default(), version, facts, files_written) {
                 Run::Done(done, _) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
@@ -256,35 +253,30 @@ pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>, objects
 
 /// Runs a statement until it lands or cannot.
 async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<TaskContext>) -> Result<(Done, Vec<RecordBatch>)> {
-    let (mut input, mut spec, mut reran) = (input, spec, 0u32);
-    let mut conflicts = Vec::new();
+    let (mut input, mut spec) = (input, spec);
+    let scope = context.session_config().get_extension::<SessionScope>();
+    let max_attempts = if spec.again.is_some() { spec.max_attempts } else { 1 };
+    let mut runs = Runs::new(max_attempts, scope.map_or(0, |scope| scope.reran()));
+    let told = |mut done: Done, rows, runs: Runs| {
+        done.facts.reran = runs.reran();
+        done.conflicts = runs.into_conflicts();
+        (done, rows)
+    };
     loop {
-        let told = |mut done: Done, rows, conflicts: &mut Vec<ConflictReport>| {
-            done.facts.reran = reran;
-            done.conflicts = std::mem::take(conflicts);
-            (done, rows)
+        let (collided, given_up) = match run_once(input, &spec, &runs, context.clone()).await? {
+            Run::Done(done, rows) => return Ok(told(done, rows, runs)),
+            Run::Collided(report) => (Some(report), None),
+            Run::GivenUp(done) => (None, Some(done)),
         };
-        let outcome = match run_once(input, &spec, reran, context.clone()).await? {
-            Run::Done(done, rows) => return Ok(told(done, rows, &mut conflicts)),
-            Run::Collided(report) => Err(report),
-            Run::GivenUp(done) => Ok(done),
-        };
-        let Some(again) = spec.again.clone().filter(|_| reran + 1 < spec.max_attempts) else {
-            return outcome.map(|done| told(done, vec![], &mut conflicts)).map_err(Error::Conflict);
-        };
-        reran += 1;
-        let why = outcome.as_ref().err().map_or("others rewrote all of its fragments", |report| report.coordinate.as_str());
-        tracing::debug!(table = spec.log.table(), operation = spec.operation, reran, why, "running a statement again");
-        conflicts.extend(outcome.err().map(|report| *report));
-        pause_before_run(reran).await;
+        if !runs.again(&spec.log, collided).await?
+            && let Some(done) = given_up
+        {
+            return Ok(told(done, vec![], runs));
+        }
+        let again = spec.again.clone().ok_or_else(|| Error::internal("a statement is to be run again that cannot be"))?;
         let plan = again.plan_again().await?;
         (input, spec) = taken_apart(&plan)?.ok_or_else(|| Error::internal("a statement planned again commits nothing"))?;
     }
-}
-
-/// A short random pause before a statement is run again, longer each time.
-pub async fn pause_before_run(reran: u32) {
-    tokio::time::sleep(env::jitter((Duration::from_millis(2) * 2u32.saturating_pow(reran.min(8))).min(MAX_PAUSE))).await;
 }
 
 /// What is committed, and how.

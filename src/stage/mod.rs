@@ -24,6 +24,7 @@ mod reads;
 mod returning;
 pub mod rewrite_exec;
 pub mod row_changes;
+pub mod runs;
 pub mod scope;
 pub mod stop;
 mod transaction;

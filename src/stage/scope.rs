@@ -33,6 +33,8 @@ struct State {
     /// The statement that runs, in the user's words.
     statement: Option<String>,
     transaction: Option<OpenTransaction>,
+    /// How many times it was run before all the same, because its names did not mean any more what they did.
+    reran: u32,
     /// Whether the statement that runs is only to be staged.
     staging: bool,
     staged: Option<StagedStatement>,
@@ -74,12 +76,20 @@ impl SessionScope {
     pub fn end_statement(&self) {
         let mut state = self.state();
         state.statement = None;
+        state.reran = 0;
         state.staging = false;
     }
 
-    /// A statement begins; what the last one left is forgotten.
-    pub fn begin_statement(&self, statement: &str, staging: bool) {
+    /// How many times the statement began before.
+    pub fn reran(&self) -> u32 {
+        self.state().reran
+    }
+
+    /// A statement begins; what the last one left is forgotten. `reran` is how many times it began before, because its names did
+    /// not mean any more what they did.
+    pub fn begin_statement(&self, statement: &str, staging: bool, reran: u32) {
         let mut state = self.state();
+        state.reran = reran;
         state.statement = Some(statement.to_owned());
         state.staging = staging;
         state.staged = None;

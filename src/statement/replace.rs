@@ -8,13 +8,13 @@
 
 use super::create::{self, Made};
 use super::restore;
-use crate::commit;
 use crate::commit::staged::remove;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::plan::options::options;
 use crate::scan::pin::ReadView;
-use crate::stage::commit_exec::{pause_before_run, staged};
+use crate::stage::commit_exec::staged;
+use crate::stage::runs::Runs;
 use crate::stage::scope::{Done, SessionScope};
 use crate::txn::composite::{CommitFacts, RowCounts};
 use datafusion::execution::SessionState;
@@ -56,9 +56,7 @@ pub async fn replace(
     replacement: Replacement<'_>,
     statement: &str,
 ) -> Result<Done> {
-    let max_attempts = options(state.config_options()).max_statement_attempts.max(1);
-    let mut reran = 0;
-    let mut conflicts = Vec::new();
+    let mut runs = Runs::new(options(state.config_options()).max_statement_attempts, scope.reran());
     loop {
         let base = scope.view(log).await?;
         let made = match replacement {
@@ -78,18 +76,14 @@ pub async fn replace(
                 remove(log.store(), &objects).await;
                 return Err(error);
             }
-            return Ok(done(counts, None, CommitFacts::default(), objects.len(), conflicts));
+            return Ok(done(counts, None, CommitFacts::default(), objects.len(), vec![]));
         }
-        match commit::publish(log, staged(base.snapshot.version, step, vec![], objects), reran).await {
-            Err(Error::Conflict(report)) if reran + 1 < max_attempts => {
-                reran += 1;
-                conflicts.push(*report);
-                pause_before_run(reran).await;
-            }
+        match runs.publish(log, staged(base.snapshot.version, step, vec![], objects)).await {
+            Err(Error::Conflict(report)) => runs.again(log, Some(report)).await.map(drop)?,
             Err(error) => return Err(error),
             Ok(committed) => {
                 let counts: RowCounts = committed.counts.first().copied().unwrap_or_default();
-                return Ok(done(counts, committed.version, committed.facts, committed.files_written, conflicts));
+                return Ok(done(counts, committed.version, committed.facts, committed.files_written, runs.into_conflicts()));
             }
         }
     }

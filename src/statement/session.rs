@@ -18,8 +18,9 @@ use crate::plan::options::options;
 use crate::plan::returning::target_of;
 use crate::plan::subqueries::{self, Left};
 use crate::scan::pin::{ReadView, SessionView};
-use crate::stage::commit_exec::{pause_before_run, returns_rows, staged};
+use crate::stage::commit_exec::{returns_rows, staged};
 use crate::stage::gather::Gatherer;
+use crate::stage::runs::Runs;
 use crate::stage::scope::{Done, SessionScope, StagedStatement};
 use crate::store::env;
 use crate::txn::composite::{CommitFacts, RowCounts};
@@ -122,18 +123,18 @@ impl Session {
             self.scope.check_usable()?;
         }
         let max_attempts = options(self.ctx.state_ref().read().config_options()).max_statement_attempts.max(1);
-        let mut attempt = 1;
+        let mut reran = 0;
         loop {
-            self.scope.begin_statement(sql, staging);
+            self.scope.begin_statement(sql, staging, reran);
             match self.command(&command, sql).await {
                 // Planning met another schema than name resolution did: resolve again.
-                Err(Error::SchemaChanged { .. }) if attempt < max_attempts && !self.in_transaction() => {
+                Err(Error::SchemaChanged { .. }) if reran + 1 < max_attempts && !self.in_transaction() => {
                     tokio::time::sleep(env::jitter(Duration::from_millis(5))).await;
                 }
                 Err(error) => return Err(self.explain(error)),
                 Ok(outcome) => return Ok(outcome),
             }
-            attempt += 1;
+            reran += 1;
         }
     }
 
@@ -278,9 +279,7 @@ impl Session {
         let done = |counts, version, facts, conflicts| {
             changed(Done { operation: "ALTER TABLE".into(), counts, version, facts, files_written: 0, conflicts })
         };
-        let mut conflicts = vec![];
-        let max_attempts = options(state.config_options()).max_statement_attempts.max(1);
-        let mut reran = 0;
+        let mut runs = Runs::new(options(state.config_options()).max_statement_attempts, self.scope.reran());
         loop {
             let base = self.scope.view(&log).await?;
             let step = alter::step(state, &log, &base, alteration, sql).await?;
@@ -290,17 +289,14 @@ impl Session {
                 return Ok(done(counts, None, CommitFacts::default(), vec![]));
             }
             if step.actions.is_empty() {
-                return Ok(done(counts, None, CommitFacts { reran, ..CommitFacts::default() }, conflicts));
+                let facts = CommitFacts { reran: runs.reran(), ..CommitFacts::default() };
+                return Ok(done(counts, None, facts, runs.into_conflicts()));
             }
-            match commit::publish(&log, staged(base.snapshot.version, step, vec![], vec![]), reran).await {
+            match runs.publish(&log, staged(base.snapshot.version, step, vec![], vec![])).await {
                 // Another was first: the column may be there by now, or the statement has to say so.
-                Err(Error::Conflict(report)) if reran + 1 < max_attempts => {
-                    reran += 1;
-                    conflicts.push(*report);
-                    pause_before_run(reran).await;
-                }
+                Err(Error::Conflict(report)) => runs.again(&log, Some(report)).await.map(drop)?,
                 Err(error) => return Err(error),
-                Ok(committed) => return Ok(done(counts, committed.version, committed.facts, conflicts)),
+                Ok(committed) => return Ok(done(counts, committed.version, committed.facts, runs.into_conflicts())),
             }
         }
     }

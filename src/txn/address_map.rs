@@ -11,7 +11,7 @@
 //! Two forms:
 //!
 //! - *in order*: an order-preserving rewrite needs no position per row, only the absent rows of each source and the sizes
-//!   of the targets. Rows are mapped by walking both bitmaps, never by a lookup per row.
+//!   of the targets. Many rows are mapped by walking both bitmaps, a few by counting the absent ones before each.
 //! - *permuted*: a rewrite that sorts also says, for each survivor of each source, which of all rows of all targets it
 //!   became (`packed`).
 //!
@@ -23,10 +23,15 @@ pub mod wire;
 
 use packed::PackedPositions;
 use roaring::RoaringBitmap;
+use roaring::bitmap::Iter;
 use std::fmt;
+use std::iter::Peekable;
 
 /// The most rows that a rewrite may give another order: positions have 32 bits.
 pub const MAX_PERMUTED_ROWS: u64 = 1 << 32;
+
+/// As many absent rows are walked over in the time that it takes to count those before one row.
+const ABSENT_PER_RANK: u64 = 64;
 
 /// Why a map cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,16 +152,12 @@ impl AddressMap {
         let mut out = MovedRows::default();
         let mut target = TargetCursor { targets: &self.targets, at: 0, start: 0, offsets: Vec::new() };
         let mut positions = Vec::new();
-        let mut absent = from.absent.iter().peekable();
-        let mut dead = 0u32;
+        let mut absent = Before::new(&from.absent, rows);
         for row in rows {
-            while absent.next_if(|dead_row| *dead_row < row).is_some() {
-                dead += 1;
-            }
-            if absent.peek() == Some(&row) {
+            let Some(dead) = absent.count(row) else {
                 out.absent.insert(row);
                 continue;
-            }
+            };
             let rank = row - dead;
             match packed {
                 None => target.push(before + u64::from(rank), &mut out)?,
@@ -263,6 +264,38 @@ impl MapSource {
     /// The row that is the survivor of that rank: each absent row before it pushes it one further.
     fn survivor(&self, rank: u64) -> u32 {
         self.absent.iter().fold(rank, |row, absent| row + u64::from(u64::from(absent) <= row)) as u32
+    }
+}
+
+/// Counts absent rows.
+enum Before<'a> {
+    /// By walking over them beside the rows that are asked for.
+    Beside { absent: Peekable<Iter<'a>>, passed: u32 },
+    /// Anew for each row.
+    Anew { absent: &'a RoaringBitmap },
+}
+
+impl<'a> Before<'a> {
+    /// Whichever is cheaper for these rows: what a few cost does not grow with the source.
+    fn new(absent: &'a RoaringBitmap, rows: &RoaringBitmap) -> Self {
+        match rows.len().saturating_mul(ABSENT_PER_RANK) < absent.len() {
+            true => Before::Anew { absent },
+            false => Before::Beside { absent: absent.iter().peekable(), passed: 0 },
+        }
+    }
+
+    /// How many absent rows come before a row; `None` if it is one of them. Rows are asked for in ascending order.
+    fn count(&mut self, row: u32) -> Option<u32> {
+        match self {
+            Before::Beside { absent, passed } => {
+                while absent.next_if(|absent| *absent < row).is_some() {
+                    *passed += 1;
+                }
+                (absent.peek() != Some(&row)).then_some(*passed)
+            }
+            // They are rows of one fragment, so their number has 32 bits.
+            Before::Anew { absent } => (!absent.contains(row)).then(|| absent.rank(row) as u32),
+        }
     }
 }
 

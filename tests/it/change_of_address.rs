@@ -267,7 +267,7 @@ async fn compaction_staged_elsewhere(lake: &Lake) -> amend::stage::scope::Staged
     amend::install(&context, lake).unwrap();
     let log = lake.table("t").await.unwrap();
     let base = log.newest().await.unwrap();
-    scope.begin_statement("OPTIMIZE t FULL", true);
+    scope.begin_statement("OPTIMIZE t FULL", true, 0);
     let plan =
         optimize::plan(&context.state(), &log, base, &Wanted { full: true, ..Wanted::default() }, "OPTIMIZE t FULL".into()).await.unwrap();
     collect(plan, context.task_ctx()).await.unwrap();

@@ -363,3 +363,25 @@ async fn who_stops_waiting_takes_nobody_along() {
         assert!(landed > 1 && lost > 1, "{who}: {landed} landed, {lost} did not");
     }
 }
+
+#[tokio::test]
+async fn what_was_gathered_for_one_that_fails_is_removed_though_its_group_lands() {
+    let world = World::new().await;
+    let session = session_of(&world.lake, 1).await;
+    for setting in ["SET amend.isolation = 'snapshot'", "SET amend.update_form = 'columns'", "SET amend.rows_per_fragment = 10"] {
+        run(&session, setting).await;
+    }
+    let update = session.stage("UPDATE t SET v = v + 1").await.unwrap();
+    change(&session, "OPTIMIZE t ORDER BY (k DESC)").await;
+    let inserts: Vec<String> = [100, 101].map(|k| format!("INSERT INTO t VALUES ({k}, 0)")).into();
+    let mut commits = world.staged(&inserts).await;
+    commits.push(update.commit().boxed());
+    // Of its two fragments of values the second cannot be written.
+    world.faults.fail_on(OpKind::Put, "data/", 1, Fault::Before(Answer::Generic));
+    let outcomes = join_all(commits).await;
+    assert_eq!(outcomes[1].as_ref().unwrap().version, Some(PREPARED + 3));
+    assert!(matches!(&outcomes[2], Err(Error::Store { operation: "write", .. })), "{:?}", outcomes[2]);
+    let expected: Vec<Row> = (0..20).chain([100, 101]).map(|k| (k, 0)).collect();
+    assert_eq!(world.rows().await, expected);
+    assert_nothing_left_behind(&world.lake, "t", "values that were gathered in vain").await;
+}

@@ -23,6 +23,7 @@ mod matrix;
 mod parity;
 mod parity_adopt;
 mod processes;
+mod progress;
 mod reads;
 mod replace;
 mod schedules;

@@ -51,6 +51,24 @@ fn a_map_that_does_not_add_up_is_refused() {
 }
 
 #[test]
+fn a_few_rows_land_where_they_would_among_many() {
+    let physical_rows = 200_000;
+    let absent: RoaringBitmap = (0..physical_rows).filter(|row| row % 7 < 3 || (70_000..140_000).contains(row)).collect();
+    let map = || AddressMap::in_order(vec![MapSource { physical_rows, absent: absent.clone() }], vec![74_284]).unwrap();
+    let all = map().move_rows(0, &(0..physical_rows).collect()).unwrap();
+    assert_eq!((all.absent.len(), all.targets.len()), (125_716, 1));
+    let live: Vec<u32> = (0..physical_rows).filter(|row| !absent.contains(*row)).collect();
+    for row in [0, 2, 3, 6, 65_535, 65_536, 69_999, 70_000, 139_999, 140_000, 140_004, 199_998, 199_999] {
+        let moved = map().move_rows(0, &bitmap(&[row])).unwrap();
+        let expected = match live.binary_search(&row) {
+            Ok(rank) => MovedRows { targets: vec![(0, bitmap(&[rank as u32]))], absent: bitmap(&[]) },
+            Err(_) => MovedRows { targets: vec![], absent: bitmap(&[row]) },
+        };
+        assert_eq!(moved, expected, "row {row}");
+    }
+}
+
+#[test]
 fn permuted_rows_land_where_their_positions_say() {
     let sources = vec![MapSource { physical_rows: 4, absent: bitmap(&[2]) }, MapSource { physical_rows: 3, absent: bitmap(&[0]) }];
     let map = AddressMap::permuted(sources, vec![3, 2], &[vec![4, 0, 2], vec![3, 1]]).unwrap();

@@ -11,7 +11,7 @@ pub enum Side {
 }
 
 /// A statement. In its text `{k}` is a key that it acts on, `{new}` one that it brings, `{d}` a number that is its own, `{c}`
-/// a column that it acts on, `{u}` one that it gives new values, and `{n}` a name that it gives.
+/// a column that it acts on, `{u}` one that it gives new values, `{o}` one that may be NULL, and `{n}` a name that it gives.
 pub struct Statement {
     pub name: &'static str,
     /// What its session says first.
@@ -41,18 +41,28 @@ pub const STATEMENTS: &[Statement] = &[
     said("DROP COLUMN", "ALTER TABLE t DROP COLUMN {c}"),
     said("RENAME COLUMN", "ALTER TABLE t RENAME COLUMN {c} TO {n}"),
     said("DROP NOT NULL", "ALTER TABLE t ALTER COLUMN {c} DROP NOT NULL"),
+    said("SET NOT NULL", "ALTER TABLE t ALTER COLUMN {o} SET NOT NULL"),
+    said("ALTER TYPE", "ALTER TABLE t ALTER COLUMN {u} TYPE BIGINT"),
     said("SET property", "ALTER TABLE t SET TBLPROPERTIES ('{n}' = '{d}')"),
     said("TRUNCATE", "TRUNCATE TABLE t"),
+    said("INSERT OVERWRITE", "INSERT OVERWRITE t SELECT k + {d}, v, w, x, y, z FROM t WHERE k = {k}"),
+    said("REPLACE WHERE", "INSERT INTO t (k, v, w, x) REPLACE WHERE k = {k} OR k > 20 VALUES ({new}, 1, 2, 3)"),
+    said("RESTORE", "RESTORE TABLE t TO VERSION AS OF 2"),
+    said(
+        "CREATE OR REPLACE",
+        "CREATE OR REPLACE TABLE t (k BIGINT NOT NULL, v INT NOT NULL, w INT NOT NULL, x INT NOT NULL, y INT, z INT) \
+         AS VALUES ({new}, 1, 2, 3, 4, 5)",
+    ),
 ];
 
 impl Statement {
     pub fn sql(&self, side: Side) -> String {
-        let (key, new, own, column, updated, name) = match side {
-            Side::Theirs => ("2", "21", "10", "w", "v", "one"),
-            Side::Apart => ("3", "51", "100", "x", "z", "two"),
-            Side::Same => ("2", "51", "100", "w", "v", "one"),
+        let (key, new, own, column, updated, open, name) = match side {
+            Side::Theirs => ("2", "21", "10", "w", "v", "y", "one"),
+            Side::Apart => ("3", "51", "100", "x", "z", "z", "two"),
+            Side::Same => ("2", "51", "100", "w", "v", "y", "one"),
         };
         let text = self.text.replace("{k}", key).replace("{new}", new).replace("{d}", own);
-        text.replace("{u}", updated).replace("{c}", column).replace("{n}", name)
+        text.replace("{u}", updated).replace("{c}", column).replace("{o}", open).replace("{n}", name)
     }
 }
