@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::table::schema::FieldId;
-use crate::txn::action::AddDataFile;
+use crate::txn::action::{AddDataFile, TombstoneFieldData};
 use crate::txn::composite::RowCounts;
 use crate::txn::rebase::{Place, Rebased};
 use crate::txn::testbed::{Draft, Testbed, data_file};
@@ -400,4 +400,30 @@ fn nothing_is_gathered_for_a_rewrite_that_is_given_up() {
     theirs.optimize(&[(vec![old(0)], vec![])], true);
     let rebased = attempted(&mut bed, compaction, vec![column, theirs]);
     assert_eq!((rebased.groups_dropped, rebased.gathers.len(), rebased.transaction.is_empty()), (1, 0, true));
+}
+
+#[test]
+fn a_rewrite_takes_over_what_others_say_is_no_change() {
+    let gathered = |theirs: fn(&mut Draft)| {
+        let mut bed = Testbed::of(&[&[0, 1], &[2, 3]]);
+        let (mut compaction, mut draft) = (bed.draft(), bed.draft());
+        compaction.optimize(&[(vec![old(0), old(1)], vec![])], true);
+        theirs(&mut draft);
+        let rebased = attempted(&mut bed, compaction, vec![draft]);
+        rebased.gathers.into_iter().map(|gather| (gather.fragment, gather.fields)).collect::<Vec<_>>()
+    };
+    let removed = gathered(|theirs| {
+        let tombstone = TombstoneFieldData { fragment: old(0), fields: vec![Ref::Committed(FieldId(2))], data_change: false };
+        theirs.step("OPTIMIZE", "values go".into(), vec![Action::TombstoneFieldData(tombstone)], RowCounts::default());
+    });
+    assert_eq!(removed, [(own(0), vec![Ref::Committed(FieldId(2))])]);
+    let added = gathered(|theirs| {
+        add_column_with_values(theirs, "a", &[old(0)]);
+        for action in theirs.transaction.steps.iter_mut().flat_map(|step| &mut step.actions) {
+            if let Action::AddDataFile(add) = action {
+                add.data_change = false;
+            }
+        }
+    });
+    assert_eq!(added, [(own(0), vec![Ref::Committed(FieldId(3))])]);
 }
