@@ -47,6 +47,7 @@ pub mod error;
 pub mod faulty;
 #[cfg(not(feature = "faulty-builds"))]
 mod faulty;
+pub mod maintain;
 pub mod manifest;
 pub mod plan;
 pub mod scan;

@@ -80,10 +80,11 @@ fn allowed() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("txn", vec!["table", "manifest"]),
         ("manifest", vec!["error", "table", "txn", "store"]),
         ("commit", vec!["error", "table", "txn", "manifest", "store"]),
+        ("maintain", vec!["error", "table", "txn", "manifest", "store", "commit"]),
         ("scan", vec!["error", "table", "manifest", "store"]),
         ("stage", vec!["error", "table", "txn", "manifest", "store", "commit", "scan"]),
         ("plan", vec!["error", "table", "txn", "manifest", "store", "commit", "scan", "stage"]),
-        ("statement", vec!["error", "table", "txn", "manifest", "store", "commit", "scan", "stage", "plan"]),
+        ("statement", vec!["error", "table", "txn", "manifest", "store", "commit", "maintain", "scan", "stage", "plan"]),
         ("slt", vec!["error", "statement", "Lake", "Session", "Outcome", "Changed", "Rows", "Error", "Result"]),
     ])
 }

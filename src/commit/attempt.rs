@@ -10,6 +10,11 @@
 //! An answer of the store other than "created" proves nothing: a lost answer, a conditional write that a proxy repeated,
 //! a time-out. Only reading the slot decides: a transaction's id in it means that it committed.
 //!
+//! Names of old versions are freed by VACUUM, which raises the low-water mark first. So a writer that paused for long may
+//! find the versions gone that it would have to walk over (then it collides), or create a version whose name had been freed
+//! (then that version is none, and it goes on). It looks whether the version that it built upon is still there: they are
+//! freed from the oldest on.
+//!
 //! Always holds: a transaction is never applied twice and never reported as failed when it landed. What a member comes to because
 //! of others of its group counts once those have landed, and is found out anew if they do not.
 
@@ -44,7 +49,7 @@ const HINT_INTERVAL: u64 = 16;
 
 /// Creates a table: its first version, made of nothing by the transaction.
 pub async fn publish_first(log: &VersionLog, staged: Arc<Staged>, table_id: u128) -> Result<Committed> {
-    let (ticket, mut answer) = Ticket::new(staged, 0);
+    let (ticket, mut answer) = Ticket::new(staged, 0, log.leases());
     Group::new(log, [ticket], Some(table_id)).commit().await;
     let Answer { outcome, unnamed } = answer.try_recv().map_err(|_| Error::internal("a table was neither created nor not"))?;
     remove(log.store(), &unnamed).await;
@@ -89,6 +94,8 @@ enum Created {
     Taken(Arc<Version>),
     /// It is not there, after an unclear answer.
     Absent(Error),
+    /// It was created, and is none: its name had been freed before. It was removed again.
+    Freed,
     /// It would break an invariant because of this one of its transactions.
     Broken(usize, Error),
 }
@@ -150,7 +157,7 @@ impl<'a> Group<'a> {
                 return Ok(());
             }
             let newest = self.newest().await?;
-            self.walk(newest.snapshot.version).await;
+            self.walk(&newest).await;
             if self.members.is_empty() {
                 return Ok(());
             }
@@ -184,7 +191,7 @@ impl<'a> Group<'a> {
     }
 
     /// Every member walks over what landed; those that landed themselves, or cannot any more, have their answers.
-    async fn walk(&mut self, newest: u64) {
+    async fn walk(&mut self, newest: &Version) {
         for mut member in std::mem::take(&mut self.members) {
             match member.walk(self.log, newest).await {
                 Ok(None) => self.members.push(member),
@@ -284,6 +291,10 @@ impl<'a> Group<'a> {
                 }
                 return Ok(if self.members.is_empty() { Attempt::Over } else { Attempt::Lost });
             }
+            Ok(Created::Freed) => {
+                part.iter().for_each(|member| member.ticket.did_not_land(newest.snapshot.version + 1));
+                outcome = Ok(Attempt::Lost);
+            }
             Ok(Created::Absent(error)) => outcome = Ok(Attempt::Absent(error)),
             Err(error) => outcome = Err(error),
         }
@@ -332,6 +343,10 @@ impl<'a> Group<'a> {
             last = Some(after);
         }
         let mut after = last.ok_or_else(|| broken("nothing is left to publish".into()))?;
+        for freed in part.iter().filter_map(|member| member.ticket.frees) {
+            after.low_water_mark = after.low_water_mark.max(freed.low_water_mark.min(newest.snapshot.version));
+            after.swept_ms = after.swept_ms.max(freed.swept_ms);
+        }
         if let Some(folded) = place::place_pages(store, &after.fragments, placed).await? {
             after.fragments = folded;
         }
@@ -346,6 +361,10 @@ impl<'a> Group<'a> {
         } else {
             None
         };
+        if let Some(swept) = placed.iter().find(|object| object.made_ms().is_some_and(|made_ms| made_ms <= newest.snapshot.swept_ms)) {
+            let source = "our clock is behind that of a VACUUM, which may have removed it as old".into();
+            return Err(Error::Store { operation: "name", object: swept.to_string(), source });
+        }
         let manifest = encode::encode_manifest(&version, spilled.as_ref()).map_err(|e| broken(e.to_string()))?;
         for member in part {
             member.ticket.may_land(number);
@@ -353,11 +372,7 @@ impl<'a> Group<'a> {
         match store.create(&ObjectName::version(number), manifest.bytes).await {
             CreateAnswer::Created => {
                 let version = Arc::new(version);
-                self.log.remember(version.clone());
-                if number.is_multiple_of(HINT_INTERVAL) {
-                    self.log.write_hint(number).await;
-                }
-                Ok(Created::Version(version))
+                self.stands_or_is_removed(&version).await.map(|stands| if stands { Created::Version(version) } else { Created::Freed })
             }
             CreateAnswer::Refused(error) => {
                 for member in part {
@@ -365,22 +380,73 @@ impl<'a> Group<'a> {
                 }
                 Err(error)
             }
-            CreateAnswer::Exists => self.whose(number, None).await,
-            CreateAnswer::Unclear(error) => self.whose(number, Some(error)).await,
+            CreateAnswer::Exists => self.whose(number, part, None).await,
+            CreateAnswer::Unclear(error) => self.whose(number, part, Some(error)).await,
         }
     }
 
+    /// Whether a version that holds ours is one; if not, it is removed, so that nobody takes it for one. (If that fails, it is
+    /// below the mark, and VACUUM removes it.)
+    async fn stands_or_is_removed(&self, version: &Arc<Version>) -> Result<bool> {
+        let number = version.snapshot.version;
+        if !self.stands(version).await.map_err(|error| self.unknown(number, error.to_string()))? {
+            remove(self.log.store(), &[ObjectName::version(number)]).await;
+            self.log.forget(number);
+            return Ok(false);
+        }
+        self.log.remember(version.clone());
+        if number.is_multiple_of(HINT_INTERVAL) {
+            self.log.write_hint(number).await;
+        }
+        Ok(true)
+    }
+
+    /// Whether a version that we created is one, or its name had been freed before.
+    async fn stands(&self, ours: &Version) -> Result<bool> {
+        let number = ours.snapshot.version;
+        // They are removed one after another, the oldest first: where the one before is, none after it was.
+        if self.creating.is_some() || self.is_there(number - 1).await? {
+            return Ok(true);
+        }
+        let kept = self.log.listed_newest().await?;
+        if kept.snapshot.low_water_mark <= number {
+            return Ok(true);
+        }
+        let oldest = self.log.read(kept.snapshot.low_water_mark).await?;
+        let unknown = || Error::internal(format!("version {number} was removed by VACUUM as soon as it was created, or before"));
+        descends(&oldest.snapshot, &ours.snapshot).ok_or_else(unknown)
+    }
+
+    /// Whether there is a manifest of a version. It is asked more than once: without an answer, a commit that landed would
+    /// have to be called unknown.
+    async fn is_there(&self, number: u64) -> Result<bool> {
+        for attempt in 0..MAX_UNCLEAR_ANSWERS {
+            match self.log.store().exists(&ObjectName::version(number)).await {
+                Err(error) if attempt + 1 < MAX_UNCLEAR_ANSWERS => tracing::debug!(%error, number, "asking again for a version"),
+                answer => return answer,
+            }
+            tokio::time::sleep(env::jitter(MAX_PAUSE)).await;
+        }
+        Ok(false)
+    }
+
+    fn unknown(&self, version: u64, reason: String) -> Error {
+        Error::OutcomeUnknown { table: self.log.table().to_owned(), version, reason }
+    }
+
     /// What is in the slot, after any answer but "created".
-    async fn whose(&self, number: u64, unclear: Option<Error>) -> Result<Created> {
-        let slot = self.log.read_if_present(number).await.map_err(|error| Error::OutcomeUnknown {
-            table: self.log.table().to_owned(),
-            version: number,
-            reason: match &unclear {
+    async fn whose(&self, number: u64, part: &[Member], unclear: Option<Error>) -> Result<Created> {
+        let slot = self.log.read_if_present(number).await.map_err(|error| {
+            let reason = match &unclear {
                 Some(first) => format!("{first}; and the version cannot be read: {error}"),
                 None => format!("the version cannot be read: {error}"),
-            },
+            };
+            self.unknown(number, reason)
         })?;
         Ok(match slot {
+            Some(version) if part.iter().any(|member| ours(&version, member.ticket.id()).is_some()) => {
+                if self.stands_or_is_removed(&version).await? { Created::Taken(version) } else { Created::Freed }
+            }
             Some(version) => Created::Taken(version),
             None => Created::Absent(unclear.unwrap_or_else(|| {
                 Error::internal(format!(
@@ -390,4 +456,18 @@ impl<'a> Group<'a> {
             })),
         })
     }
+}
+
+/// Whether `later` came of a version that reads `ours`, by the fragments that were not changed since; `None` if there are none.
+fn descends(later: &Snapshot, ours: &Snapshot) -> Option<bool> {
+    let mut made_then = None;
+    for fragment in later.fragments.iter().filter(|fragment| fragment.updated_at <= ours.version) {
+        if ours.fragments.get(fragment.id) != Some(fragment) {
+            return Some(false);
+        }
+        if fragment.updated_at == ours.version {
+            made_then = Some(true);
+        }
+    }
+    made_then
 }

@@ -59,6 +59,11 @@ impl CatalogLog {
         Ok(known)
     }
 
+    /// A version, if it is there.
+    pub async fn version(&self, version: u64) -> Result<Option<Arc<Catalog>>> {
+        self.read(version).await
+    }
+
     async fn read(&self, version: u64) -> Result<Option<Arc<Catalog>>> {
         let name = ObjectName::catalog_version(version);
         let Some(bytes) = self.store.read_if_present(&name).await? else { return Ok(None) };

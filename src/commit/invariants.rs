@@ -27,6 +27,7 @@ pub const INVARIANTS: &[(&str, Invariant)] = &[
     ("the table stays the same table", same_table),
     ("counters never fall, and every id lies below its counter", counters),
     ("the low-water mark never falls", low_water_mark),
+    ("the time up to which objects were swept never falls", swept),
     ("live rows = before + added - deleted", live_rows),
     ("a field has one live column in a fragment", one_backing),
     ("columns are of fields that exist", columns_of_fields),
@@ -91,6 +92,13 @@ fn counters(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> R
         }
     }
     Ok(())
+}
+
+fn swept(before: &Snapshot, after: &Snapshot, _: &Transaction) -> Result<(), String> {
+    match after.swept_ms < before.swept_ms {
+        true => Err(format!("{} became {}", before.swept_ms, after.swept_ms)),
+        false => Ok(()),
+    }
 }
 
 fn low_water_mark(before: &Snapshot, after: &Snapshot, _: &Transaction) -> Result<(), String> {

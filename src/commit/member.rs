@@ -50,8 +50,38 @@ impl Member {
         Ok(Member { ticket, rebase, walked })
     }
 
-    /// Walks up to the version `newest`, or to the one that turns out to hold the transaction, which is returned then.
-    pub async fn walk(&mut self, log: &VersionLog, newest: u64) -> Result<Option<Arc<Version>>> {
+    /// Walks up to the version `newest`, or to the one that turns out to hold the transaction, which is returned then. Where
+    /// VACUUM has removed what it would have to look at, it collides.
+    pub async fn walk(&mut self, log: &VersionLog, newest: &Version) -> Result<Option<Arc<Version>>> {
+        self.check_kept(log, newest)?;
+        match self.walk_to(log, newest.snapshot.version).await {
+            // Removed since we looked?
+            Err(error) if !matches!(error, Error::Conflict(_)) => {
+                let newest = log.newest().await;
+                Err(newest.and_then(|newest| self.check_kept(log, &newest)).err().unwrap_or(error))
+            }
+            walked => walked,
+        }
+    }
+
+    /// Refuses to go on where the version that it stands on is no longer kept, or what was written for it.
+    fn check_kept(&self, log: &VersionLog, newest: &Version) -> Result<()> {
+        let removed = |coordinate: String| {
+            let by = Collision { statement: "VACUUM".to_owned(), ..Collision::unnamed(coordinate, newest.snapshot.version) };
+            Err(conflict(&self.ticket, log.table(), by))
+        };
+        let swept = |object: &&ObjectName| object.made_ms().is_some_and(|made_ms| made_ms <= newest.snapshot.swept_ms);
+        if let Some(object) = self.ticket.staged.objects.iter().find(swept) {
+            return removed(format!("'{object}', written for it, which VACUUM may have removed,"));
+        }
+        let (walked, mark) = (self.walked, newest.snapshot.low_water_mark);
+        if walked >= mark.min(newest.snapshot.version) {
+            return Ok(());
+        }
+        removed(format!("the versions from {walked} to {}, which VACUUM has removed,", mark - 1))
+    }
+
+    async fn walk_to(&mut self, log: &VersionLog, newest: u64) -> Result<Option<Arc<Version>>> {
         for number in self.walked + 1..=newest {
             let version = log.read(number).await?;
             if ours(&version, self.ticket.id()).is_some() && !faulty::is(Fault::ApplyTwice) {
@@ -104,7 +134,8 @@ impl Member {
             groups_dropped: rebased.groups_dropped,
             reran: self.ticket.reran,
         };
-        if rebased.transaction.is_empty() && rebased.gathers.is_empty() {
+        let frees = self.ticket.frees.is_some_and(|freed| freed.is_news_to(newest));
+        if rebased.transaction.is_empty() && rebased.gathers.is_empty() && !frees {
             let counts = rebased.transaction.steps.iter().map(|step| step.counts).collect();
             return Ok(Verdict::Nothing { counts, facts: CommitFacts { attempts: 0, ..facts } });
         }

@@ -29,8 +29,9 @@ pub mod staged;
 mod ticket;
 
 pub use outcome::Committed;
-pub use precedence::{Precedence, precedence, publish};
+pub use precedence::{Precedence, free, precedence, publish};
 pub use staged::Staged;
+pub use ticket::Freed;
 
 /// What this program calls itself in what it publishes.
 const WRITER: &str = concat!("amend ", env!("CARGO_PKG_VERSION"));

@@ -11,6 +11,7 @@
 use super::outcome::Committed;
 use super::queue::{self, Queue};
 use super::staged::Staged;
+use super::ticket::{Freed, Issued, Ticket};
 use crate::error::Result;
 use crate::manifest::log::VersionLog;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub async fn precedence(log: &VersionLog) -> Result<Precedence> {
 impl Precedence {
     /// Commits a transaction, as [`publish`] does.
     pub async fn publish(&self, log: &VersionLog, staged: impl Into<Arc<Staged>>, reran: u32) -> Result<Committed> {
-        queue::enter(log, staged.into(), reran).await
+        queue::enter(log, Ticket::new(staged.into(), reran, log.leases())).await
     }
 }
 
@@ -46,8 +47,18 @@ impl Precedence {
 /// process, in one version. `reran` is how many times its statement was run again before, for the record. Staged objects of
 /// a transaction that is not committed are removed.
 pub async fn publish(log: &VersionLog, staged: impl Into<Arc<Staged>>, reran: u32) -> Result<Committed> {
-    let staged = staged.into();
+    pass(log, Ticket::new(staged.into(), reran, log.leases())).await
+}
+
+/// Says in a version what may be gone from then on: only then may it be removed. `staged` is a transaction without actions, since
+/// every version has one. If that has been said already, no version is made.
+pub async fn free(log: &VersionLog, staged: Staged, freed: Freed) -> Result<Committed> {
+    pass(log, Ticket::freeing(Arc::new(staged), freed, log.leases())).await
+}
+
+/// Lets a statement that has precedence go first.
+async fn pass(log: &VersionLog, issued: Issued) -> Result<Committed> {
     let passage = log.attached::<Queue>()?.passage.clone();
     let _passage = tokio::time::timeout(MAX_WAIT, passage.read_owned()).await.ok();
-    queue::enter(log, staged, reran).await
+    queue::enter(log, issued).await
 }

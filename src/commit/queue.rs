@@ -11,9 +11,8 @@
 use super::attempt::Group;
 use super::outcome::Committed;
 use super::precedence::Passage;
-use super::staged::Staged;
 use super::staged::remove;
-use super::ticket::{Answer, Ticket};
+use super::ticket::{Answer, Issued, Ticket};
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use std::collections::VecDeque;
@@ -34,9 +33,8 @@ pub(super) struct Queue {
 }
 
 /// Waits until a transaction is committed, or cannot be.
-pub(super) async fn enter(log: &VersionLog, staged: Arc<Staged>, reran: u32) -> Result<Committed> {
+pub(super) async fn enter(log: &VersionLog, (ticket, mut answer): Issued) -> Result<Committed> {
     let queue = log.attached::<Queue>()?;
-    let (ticket, mut answer) = Ticket::new(staged, reran);
     let waiting = Waiting::enter(&queue, ticket);
     let Answer { outcome, unnamed } = loop {
         let turn = tokio::select! {

@@ -112,7 +112,7 @@ impl Seen {
             }
         }
         let version_before = match landed.before {
-            None if with_gone || !changes.columns.is_empty() => log.read_if_present(landed.number.saturating_sub(1)).await?,
+            None if with_gone || !changes.columns.is_empty() => Some(log.read(landed.number.saturating_sub(1)).await?),
             _ => None,
         };
         let before = landed.before.or(version_before.as_deref().map(|version| &version.snapshot));

@@ -6,6 +6,8 @@
 use super::outcome::Committed;
 use super::staged::{Staged, objects};
 use crate::error::{Error, Result};
+use crate::manifest::leases::{Lease, Leases};
+use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
 use crate::store::ObjectName;
 use crate::txn::composite::{CommittedTransaction, TransactionId};
@@ -20,6 +22,25 @@ pub(super) struct Answer {
     pub unnamed: Vec<ObjectName>,
 }
 
+/// What may be gone from a version on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Freed {
+    /// Versions below this one, and their names.
+    pub low_water_mark: u64,
+    /// Objects whose names were made by then, in milliseconds since 1970, and that nothing names.
+    pub swept_ms: u64,
+}
+
+impl Freed {
+    /// Whether it is more than what may be gone of a table already.
+    pub fn is_news_to(&self, snapshot: &Snapshot) -> bool {
+        self.low_water_mark > snapshot.low_water_mark || self.swept_ms > snapshot.swept_ms
+    }
+}
+
+/// A ticket, and where its answer will be.
+pub(super) type Issued = (Arc<Ticket>, oneshot::Receiver<Answer>);
+
 /// A transaction that wants to be committed.
 #[derive(Debug)]
 pub(super) struct Ticket {
@@ -27,16 +48,31 @@ pub(super) struct Ticket {
     pub staged: Arc<Staged>,
     /// How often its statement was run again.
     pub reran: u32,
+    /// What it frees of its table.
+    pub frees: Option<Freed>,
     /// The version in which it may still come to be; 0 for none.
     doubt: AtomicU64,
     answer: Mutex<Option<oneshot::Sender<Answer>>>,
+    /// Keeps what it has to walk over, and what is written for it, also when nobody waits any more.
+    _lease: Arc<Lease>,
 }
 
 impl Ticket {
     /// A ticket, and where its answer will be.
-    pub fn new(staged: Arc<Staged>, reran: u32) -> (Arc<Self>, oneshot::Receiver<Answer>) {
+    pub fn new(staged: Arc<Staged>, reran: u32, leases: &Arc<Leases>) -> Issued {
+        Ticket::issue(staged, reran, None, leases)
+    }
+
+    /// The same, for a transaction that also frees something.
+    pub fn freeing(staged: Arc<Staged>, freed: Freed, leases: &Arc<Leases>) -> Issued {
+        Ticket::issue(staged, 0, Some(freed), leases)
+    }
+
+    fn issue(staged: Arc<Staged>, reran: u32, frees: Option<Freed>, leases: &Arc<Leases>) -> Issued {
         let (sender, receiver) = oneshot::channel();
-        (Arc::new(Ticket { staged, reran, doubt: AtomicU64::new(0), answer: Mutex::new(Some(sender)) }), receiver)
+        let _lease = leases.take(staged.transaction.read_version);
+        let (doubt, answer) = (AtomicU64::new(0), Mutex::new(Some(sender)));
+        (Arc::new(Ticket { staged, reran, frees, doubt, answer, _lease }), receiver)
     }
 
     /// The transaction's identity.

@@ -69,6 +69,8 @@ pub struct DecodedManifest {
     pub bases: BTreeMap<BaseId, Base>,
     /// See [`Snapshot::low_water_mark`].
     pub low_water_mark: u64,
+    /// See [`Snapshot::swept_ms`].
+    pub swept_ms: u64,
     /// The pages, sorted; still to be read.
     pub pages: Vec<PageRef>,
     /// The records newer than the pages, and removals.
@@ -114,6 +116,7 @@ pub fn decode_manifest(object: &[u8], limits: &Limits) -> Result<DecodedManifest
         config: manifest.config,
         bases: bases(manifest.bases, counters.base)?,
         low_water_mark: manifest.low_water_mark,
+        swept_ms: manifest.swept_ms,
         pages: page_refs(manifest.pages, limits)?,
         tail: tail(manifest.tail)?,
         transactions: transactions(required(manifest.transactions, "the transactions")?, limits)?,
@@ -202,6 +205,7 @@ impl DecodedManifest {
             bases: self.bases,
             fragments: FragmentSet::new(named(&self.pages, &pages), self.tail),
             low_water_mark: self.low_water_mark,
+            swept_ms: self.swept_ms,
         })
     }
 

@@ -5,11 +5,13 @@
 //!
 //! Always holds: what is damaged or missing is an error that names the table and the object; nothing is created here.
 
-use super::decode::{self, DEFAULT_LIMITS, DecodeError, Transactions};
+use super::decode::{self, DEFAULT_LIMITS, DecodeError, DecodedManifest, Transactions};
+use super::leases::{Lease, Leases};
+use super::reach;
 use super::version::Version;
 use crate::error::{Error, Result};
 use crate::store::path::VERSIONS_FOLDER;
-use crate::store::{ObjectName, Store, checksum};
+use crate::store::{ObjectName, Store, checksum, env};
 use crate::table::deletion_vector::{self, DeletionFile};
 use crate::table::fragment::Fragment;
 use crate::txn::action::{Action, MapLocation};
@@ -18,10 +20,15 @@ use crate::txn::composite::CommittedTransaction;
 use bytes::Bytes;
 use roaring::RoaringBitmap;
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+/// How often the newest version is looked for, if it is removed as soon as it is found.
+const MAX_LOOKS: u32 = 5;
+/// For how long the newest version known is a place to look on from. VACUUM frees names of versions that were the newest longer
+/// ago, and a writer that paused for so long may have given one of them to what is no version.
+const TRUSTED_MS: u64 = 3_600_000;
 /// How many versions are kept in memory.
 const KEPT_VERSIONS: usize = 64;
 /// How many pages, vectors and maps are kept in memory.
@@ -33,6 +40,8 @@ pub struct VersionLog {
     table: String,
     store: Store,
     newest_known: AtomicU64,
+    /// When that was found to be the newest, in milliseconds since 1970.
+    looked_ms: AtomicU64,
     /// Whether the table was dropped by this process: handles on it that are still held find no newest version.
     dropped: AtomicBool,
     versions: Mutex<BTreeMap<u64, Arc<Version>>>,
@@ -40,6 +49,7 @@ pub struct VersionLog {
     vectors: Mutex<HashMap<(String, u64), Arc<RoaringBitmap>>>,
     maps: Mutex<HashMap<String, Arc<AddressMap>>>,
     attached: OnceLock<Arc<dyn Any + Send + Sync>>,
+    leases: Arc<Leases>,
 }
 
 impl VersionLog {
@@ -49,12 +59,14 @@ impl VersionLog {
             table: table.into(),
             store,
             newest_known: AtomicU64::new(0),
+            looked_ms: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             versions: Mutex::default(),
             pages: Mutex::default(),
             vectors: Mutex::default(),
             maps: Mutex::default(),
             attached: OnceLock::new(),
+            leases: Arc::default(),
         }
     }
 
@@ -76,8 +88,37 @@ impl VersionLog {
 
     /// The newest version.
     pub async fn newest(&self) -> Result<Arc<Version>> {
-        let number = self.newest_number().await?;
+        for _ in 0..MAX_LOOKS {
+            let number = self.newest_number().await?;
+            // It may have been removed by now, or what it names, if there are newer ones.
+            match self.read_if_present(number).await {
+                Ok(Some(newest)) => return Ok(newest),
+                Ok(None) => {}
+                Err(error) if self.newest_number().await? == number => return Err(error),
+                Err(_) => {}
+            }
+        }
+        self.read(self.newest_number().await?).await
+    }
+
+    /// The newest version by a listing, for those who doubt what they know of it.
+    pub async fn listed_newest(&self) -> Result<Arc<Version>> {
+        let number = self.store.newest_version(VERSIONS_FOLDER).await?.unwrap_or(0);
         self.read(number).await
+    }
+
+    /// The newest version, and a lease of it.
+    pub async fn newest_leased(&self) -> Result<(Arc<Version>, Arc<Lease>)> {
+        // Taken first: the newest version is no older than the newest one known.
+        let lease = self.leases.take(self.newest_known.load(Ordering::Acquire));
+        let newest = self.newest().await?;
+        lease.move_to(newest.snapshot.version);
+        Ok((newest, lease))
+    }
+
+    /// The leases of this process.
+    pub fn leases(&self) -> &Arc<Leases> {
+        &self.leases
     }
 
     /// The table was dropped.
@@ -91,12 +132,15 @@ impl VersionLog {
             return Err(Error::UnknownTable { table: self.table.clone(), nearest: None });
         }
         let known = self.newest_known.load(Ordering::Acquire);
+        let trusted = env::now_ms().saturating_sub(self.looked_ms.load(Ordering::Acquire)) <= TRUSTED_MS;
         if known > 0
+            && trusted
             && let Some(newest) = self.newest_from(known).await?
         {
             return Ok(newest);
         }
-        if let Some(hint) = self.hint().await
+        if known == 0
+            && let Some(hint) = self.hint().await
             && let Some(newest) = self.newest_from(hint).await?
         {
             return Ok(newest);
@@ -118,12 +162,14 @@ impl VersionLog {
     /// The newest version, looked for from `from` on; `None` if that does not exist. A manifest that is missing below others
     /// is not taken for the end.
     async fn newest_from(&self, from: u64) -> Result<Option<u64>> {
+        let looked_ms = env::now_ms();
         let (here, next, after) = futures::try_join!(self.has(from, 0), self.has(from, 1), self.has(from, 2))?;
         if !here {
             return Ok(None);
         }
         let newest = if next || after { self.gallop(from).await? } else { from };
         self.newest_known.fetch_max(newest, Ordering::AcqRel);
+        self.looked_ms.store(looked_ms, Ordering::Release);
         Ok(Some(newest))
     }
 
@@ -167,14 +213,39 @@ impl VersionLog {
     pub async fn read(&self, number: u64) -> Result<Arc<Version>> {
         match self.read_if_present(number).await? {
             Some(version) => Ok(version),
-            None => {
-                let newest = self.store.newest_version(VERSIONS_FOLDER).await?.unwrap_or(0);
-                if number >= 1 && number < newest {
-                    return Err(self.missing(number));
-                }
-                Err(Error::UnknownVersion { table: self.table.clone(), version: number, oldest: 1, newest })
-            }
+            None => Err(self.absent(number).await?),
         }
+    }
+
+    /// A version that is kept: one below the low-water mark is none, even if some of it is still there.
+    pub async fn read_kept(&self, number: u64) -> Result<Arc<Version>> {
+        let newest = match self.newest().await {
+            // Nobody knows what is kept, then.
+            Err(Error::Damaged { .. }) => return self.read(number).await,
+            newest => newest?,
+        };
+        if (newest.snapshot.low_water_mark..newest.snapshot.version).contains(&number) {
+            return self.read(number).await;
+        }
+        if number == newest.snapshot.version {
+            return Ok(newest);
+        }
+        Err(self.unknown(number, &newest))
+    }
+
+    /// Why there is no version of that number.
+    async fn absent(&self, number: u64) -> Result<Error> {
+        let newest = self.store.newest_version(VERSIONS_FOLDER).await?.unwrap_or(0);
+        match self.read_if_present(newest).await? {
+            Some(newest) if (newest.snapshot.low_water_mark..newest.snapshot.version).contains(&number) => Ok(self.missing(number)),
+            Some(newest) => Ok(self.unknown(number, &newest)),
+            None => Ok(Error::damaged(&self.table, VERSIONS_FOLDER, "the folder holds no version")),
+        }
+    }
+
+    fn unknown(&self, version: u64, newest: &Version) -> Error {
+        let (oldest, newest) = (newest.snapshot.low_water_mark, newest.snapshot.version);
+        Error::UnknownVersion { table: self.table.clone(), version, oldest, newest }
     }
 
     /// A version of the table, if its manifest is there.
@@ -185,14 +256,42 @@ impl VersionLog {
         if number == 0 {
             return Ok(None);
         }
+        let Some(decoded) = self.manifest(number).await? else { return Ok(None) };
+        let pages = self.pages(&decoded).await?;
+        let spilled = self.spilled(&decoded).await?;
+        let version = decoded.into_version(pages, spilled).map_err(|e| self.bad(ObjectName::version(number).as_str(), e))?;
+        let version = Arc::new(version);
+        self.remember(version.clone());
+        Ok(Some(version))
+    }
+
+    /// The manifest of a version, if it is there, without what it names.
+    pub async fn manifest(&self, number: u64) -> Result<Option<DecodedManifest>> {
         let name = ObjectName::version(number);
         let Some(bytes) = self.store.read_if_present(&name).await? else { return Ok(None) };
         let decoded = decode::decode_manifest(&bytes, &DEFAULT_LIMITS).map_err(|e| self.bad(name.as_str(), e))?;
         if decoded.version != number {
             return Err(Error::damaged(&self.table, name.as_str(), format!("it holds version {}", decoded.version)));
         }
-        let mut pages = Vec::with_capacity(decoded.pages.len());
-        for reference in &decoded.pages {
+        Ok(Some(decoded))
+    }
+
+    /// The objects that a version needs, its manifest not among them; `None` if the manifest is not there.
+    pub async fn objects_needed(&self, number: u64) -> Result<Option<BTreeSet<String>>> {
+        let Some(decoded) = self.manifest(number).await? else { return Ok(None) };
+        let mut needed = BTreeSet::new();
+        reach::of_manifest(&decoded, &mut needed);
+        for page in self.pages(&decoded).await? {
+            // The tail's records are newer.
+            reach::of_fragments(page.iter().filter(|fragment| !decoded.tail.contains_key(&fragment.id)), &mut needed);
+        }
+        reach::of_transactions(&self.spilled(&decoded).await?.unwrap_or_default(), &mut needed);
+        Ok(Some(needed))
+    }
+
+    async fn pages(&self, manifest: &DecodedManifest) -> Result<Vec<Arc<Vec<Arc<Fragment>>>>> {
+        let mut pages = Vec::with_capacity(manifest.pages.len());
+        for reference in &manifest.pages {
             let cached = lock(&self.pages).get(&reference.path).cloned();
             let fragments = match cached {
                 Some(fragments) => fragments,
@@ -204,18 +303,18 @@ impl VersionLog {
             };
             pages.push(fragments);
         }
-        let spilled = match &decoded.transactions {
-            Transactions::Inline(_) => None,
+        Ok(pages)
+    }
+
+    async fn spilled(&self, manifest: &DecodedManifest) -> Result<Option<Vec<CommittedTransaction>>> {
+        match &manifest.transactions {
+            Transactions::Inline(_) => Ok(None),
             Transactions::Object(reference) => {
                 let bytes = self.object(&reference.path).await?;
                 let spilled = decode::decode_transactions(&bytes, reference, &DEFAULT_LIMITS);
-                Some(spilled.map_err(|e| self.bad(&reference.path, e))?)
+                spilled.map(Some).map_err(|e| self.bad(&reference.path, e))
             }
-        };
-        let version = decoded.into_version(pages, spilled).map_err(|e| self.bad(name.as_str(), e))?;
-        let version = Arc::new(version);
-        self.remember(version.clone());
-        Ok(Some(version))
+        }
     }
 
     /// Keeps a version in memory.
@@ -226,6 +325,11 @@ impl VersionLog {
         while versions.len() > KEPT_VERSIONS {
             versions.pop_first();
         }
+    }
+
+    /// A manifest turned out to be no version of the table.
+    pub fn forget(&self, number: u64) {
+        lock(&self.versions).remove(&number);
     }
 
     /// The deleted rows of a fragment.
@@ -337,3 +441,6 @@ fn keep<K: std::hash::Hash + Eq, V: Clone>(cache: &Mutex<HashMap<K, V>>, key: K,
     cache.insert(key, value.clone());
     value
 }
+
+#[cfg(test)]
+mod tests;

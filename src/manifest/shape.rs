@@ -108,6 +108,7 @@ pub(super) static MANIFEST: Shape = Shape {
         many(12, "tail", Message(&TAIL_RECORD), MAX_TAIL),
         one(13, "transactions", Message(&TRANSACTIONS)),
         many(14, "bases", Message(&BASE), MAX_BASES),
+        one(15, "swept_ms", Varint),
     ],
 };
 

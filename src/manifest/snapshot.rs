@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub fragments: FragmentSet,
     /// Versions below this one may be gone, and their names are never used again.
     pub low_water_mark: u64,
+    /// Objects whose names were made by then, in milliseconds since 1970, and that nothing named when the version was made may be gone.
+    pub swept_ms: u64,
 }
 
 /// The next ids of each kind.
@@ -54,6 +56,7 @@ impl Snapshot {
             bases: BTreeMap::new(),
             fragments: FragmentSet::default(),
             low_water_mark: 1,
+            swept_ms: 0,
         }
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Manifest {
     pub transactions: Option<Transactions>,
     #[prost(message, repeated, tag = "14")]
     pub bases: Vec<Base>,
+    #[prost(uint64, tag = "15")]
+    pub swept_ms: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]

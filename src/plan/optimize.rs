@@ -18,9 +18,11 @@
 use super::layout::{Layout, Order};
 use super::options::{AmendOptions, options};
 use crate::error::{Error, Result};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::address::scan_schema;
+use crate::scan::held::Held;
 use crate::scan::plan::{self, ScanRequest};
 use crate::scan::pruning::prune;
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
@@ -135,6 +137,7 @@ pub async fn plan(
     wanted: &Wanted,
     statement: String,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let lease = log.leases().take(base.snapshot.version);
     let options = options(state.config_options());
     let schema = base.snapshot.schema.clone();
     let layout = wanted.order.as_ref().map(|order| Layout::resolve(order, &schema, log.table())).transpose()?;
@@ -167,7 +170,7 @@ pub async fn plan(
         groups.push(RewriteGroup { sources: fragments.iter().map(map_source).collect() });
         sources.push(fragments);
     }
-    let scans = Scans { state, log, base: &base, schema: &schema };
+    let scans = Scans { state, log, base: &base, schema: &schema, lease: &lease };
     let rows = match &layout {
         Some(layout) if !sources.is_empty() => scans.sorted(sources, layout)?,
         _ => scans.in_order(sources)?,
@@ -196,6 +199,7 @@ pub async fn plan(
         reads: Default::default(),
         returned: None,
         stop,
+        lease,
     };
     let rewritten = Arc::new(RewriteExec::new(rows, Arc::new(rewrite)));
     Ok(Arc::new(CommitExec::new(Arc::new(CoalescePartitionsExec::new(rewritten)), Arc::new(commit))))
@@ -207,9 +211,10 @@ type Source = (Arc<Fragment>, Option<Arc<RoaringBitmap>>);
 /// Scans of a table's rows with their addresses.
 struct Scans<'a> {
     state: &'a SessionState,
-    log: &'a VersionLog,
+    log: &'a Arc<VersionLog>,
     base: &'a Version,
     schema: &'a Arc<TableSchema>,
+    lease: &'a Arc<Lease>,
 }
 
 impl Scans<'_> {
@@ -226,6 +231,7 @@ impl Scans<'_> {
             groups: None,
             pushdown_filters: Some(false),
             target_partitions: self.state.config().target_partitions(),
+            held: Some(Held::new(self.log.clone(), self.lease.clone())),
         }
     }
 
@@ -290,7 +296,7 @@ impl fmt::Debug for Again {
 #[async_trait]
 impl PlanAgain for Again {
     async fn plan_again(&self) -> Result<Arc<dyn ExecutionPlan>> {
-        let newest = self.log.newest().await?;
+        let (newest, _lease) = self.log.newest_leased().await?;
         plan(&self.state, &self.log, newest, &self.wanted, self.statement.clone()).await
     }
 }

@@ -29,6 +29,9 @@ extensions_options! {
 
         /// How many rows OPTIMIZE sorts together at most; of a larger table each part of that size is sorted by itself.
         pub max_rows_per_sort: u64, default = 128 * 1024 * 1024
+
+        /// Whether VACUUM may remove what is younger than seven days: statements of other processes may still need it.
+        pub allow_short_retention: bool, default = false
     }
 }
 

@@ -81,6 +81,7 @@ impl TableProvider for RowSink {
             self.pin.note(session, &base, self.read_of_all_rows(session));
         }
         let log = self.pin.log().clone();
+        let version = base.snapshot.version;
         let options = options(session.config_options());
         let stop = Arc::<Stop>::default();
         let width = self.planned.snapshot.schema.columns().count();
@@ -135,6 +136,7 @@ impl TableProvider for RowSink {
             reads: self.reads.clone(),
             returned: self.returned.clone(),
             stop,
+            lease: self.pin.held().map_or_else(|| log.leases().take(version), |held| held.lease().clone()),
             log,
         };
         Ok(Arc::new(CommitExec::new(write, Arc::new(commit))))

@@ -14,7 +14,7 @@
 //!                                                                         `- nan   bounds that pass over NaN are dropped
 //! ```
 //!
-//! Beside it `read` keeps what a scan was after, for isolation; `keys` what a join asked besides.
+//! Beside it `read` keeps what a scan was after, for isolation; `keys` what a join asked besides; `held` keeps the version.
 //!
 //! Every scan can yield two more columns, the address of a row: `address` names them. A plain SELECT never asks for them.
 //!
@@ -25,6 +25,7 @@
 pub mod address;
 mod backing;
 pub mod evolve;
+pub mod held;
 mod infallible;
 pub mod isolation;
 pub mod keys;

@@ -6,9 +6,11 @@
 //! columns that were added since are none of its business. The pin also keeps what the scans read, if the statement is to be
 //! serializable.
 
+use super::held::Held;
 use super::isolation::{Isolation, SessionIsolation};
 use super::read::Read;
 use crate::error::{Error, Result};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use async_trait::async_trait;
@@ -30,8 +32,8 @@ impl fmt::Debug for SessionView {
 /// Decides which version of a table is read.
 #[async_trait]
 pub trait ReadView: Send + Sync {
-    /// The version of a table that is read now.
-    async fn view(&self, log: &VersionLog) -> Result<Arc<Version>>;
+    /// The version of a table that is read now, and what keeps it.
+    async fn view(&self, log: &VersionLog) -> Result<(Arc<Version>, Arc<Lease>)>;
 
     /// A statement read that version, as it had to be serializable.
     fn note(&self, log: &VersionLog, read: &Arc<Read>);
@@ -43,7 +45,7 @@ pub struct Pin {
     /// A version that was asked for; `None` for the newest.
     at: Option<u64>,
     isolation: SessionIsolation,
-    version: OnceCell<Arc<Version>>,
+    version: OnceCell<(Arc<Version>, Arc<Lease>)>,
     reads: Mutex<Vec<Arc<Read>>>,
 }
 
@@ -68,16 +70,24 @@ impl Pin {
     pub async fn resolve(&self, session: &dyn Session, planned: &Version) -> Result<Arc<Version>> {
         let version = self.version.get_or_try_init(|| async {
             match (self.at, session.config().get_extension::<SessionView>()) {
-                (Some(number), _) => self.log.read(number).await,
+                (Some(number), _) => {
+                    let lease = self.log.leases().take(number);
+                    self.log.read_kept(number).await.map(|version| (version, lease))
+                }
                 (None, Some(view)) => view.0.view(&self.log).await,
-                (None, None) => self.log.newest().await,
+                (None, None) => self.log.newest_leased().await,
             }
         });
-        let version = version.await?;
+        let (version, _) = version.await?;
         match version.snapshot.schema.extends(&planned.snapshot.schema) {
             true => Ok(version.clone()),
             false => Err(self.schema_changed(planned, version)),
         }
+    }
+
+    /// What keeps the version, once that is found: whoever goes on reading it holds on to it.
+    pub fn held(&self) -> Option<Held> {
+        self.version.get().map(|(_, lease)| Held::new(self.log.clone(), lease.clone()))
     }
 
     /// Keeps what a scan of `version` reads, if it matters. An old version stays what it is.

@@ -16,6 +16,7 @@ use super::address::{is_reserved, scan_schema};
 use super::backing::{Reading, reading};
 use super::evolve::FieldIdAdapterFactory;
 use super::external;
+use super::held::Held;
 use super::mask::Deletions;
 use super::pruning::prune;
 use super::reader::{FileOf, FragmentReaderFactory};
@@ -84,6 +85,9 @@ pub struct ScanRequest {
     pub pushdown_filters: Option<bool>,
     /// How many partitions to spread the files over, if they are not in groups.
     pub target_partitions: usize,
+    /// What keeps the version that is read, held for as long as something may read; `None` where the commit or the statement that
+    /// reads holds it.
+    pub held: Option<Held>,
 }
 
 /// Makes the objects of `store` known to the runtime, and says under which URL.
@@ -138,7 +142,7 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
     parquet.global.coerce_int96 = None;
     let parquet = ParquetSource::new(schema)
         .with_table_parquet_options(parquet)
-        .with_parquet_file_reader_factory(Arc::new(FragmentReaderFactory::new(verified, footers)));
+        .with_parquet_file_reader_factory(Arc::new(FragmentReaderFactory::new(verified, footers, request.held.clone())));
     let source = FragmentSource::new(parquet, request.pushdown_filters, files_with_deletions, zipped);
     let config = FileScanConfigBuilder::new(url, Arc::new(source))
         .with_projection_indices(Some(projection))?

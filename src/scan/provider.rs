@@ -242,10 +242,15 @@ impl TableProvider for PinnedTable {
             groups: None,
             pushdown_filters: matches!(self.access, Access::AddressesAndRows | Access::AddressesAndAbsence).then_some(true),
             target_partitions: session.config().target_partitions(),
+            held: self.pin.held(),
         };
         request.prune();
         for (fragment, deleted) in request.fragments.iter_mut().filter(|(fragment, _)| fragment.deletions.is_some()) {
-            *deleted = Some(log.deleted_rows(fragment).await?);
+            let rows = log.deleted_rows(fragment).await;
+            *deleted = Some(match &request.held {
+                Some(held) => held.explained(rows).await?,
+                None => rows?,
+            });
         }
         plan::plan(request, session)
     }

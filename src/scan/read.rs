@@ -172,6 +172,7 @@ impl Read {
             groups: None,
             pushdown_filters: Some(false),
             target_partitions: 1,
+            held: None,
         };
         let mut batches = execute_stream(plan::plan(request, state)?, state.task_ctx())?;
         let condition = reassign_expr_columns(Arc::clone(condition), &batches.schema())?;

@@ -7,6 +7,7 @@
 use super::address::is_reserved;
 use super::evolve::as_recorded;
 use super::external;
+use super::held::Held;
 use super::nan::without_misleading_bounds;
 use crate::error::Error;
 use crate::store::VerifiedStore;
@@ -124,14 +125,15 @@ pub struct FragmentReaderFactory {
     store: Arc<dyn ObjectStore>,
     cache: Arc<FileMetadataCache>,
     readers: CachedParquetFileReaderFactory,
+    held: Option<Held>,
 }
 
 impl FragmentReaderFactory {
-    /// Reads files through `store`, and keeps their footers in `cache`.
-    pub fn new(store: VerifiedStore, cache: Arc<FileMetadataCache>) -> Self {
+    /// Reads files through `store`, and keeps their footers in `cache`. `held` is what they are of.
+    pub fn new(store: VerifiedStore, cache: Arc<FileMetadataCache>, held: Option<Held>) -> Self {
         let store: Arc<dyn ObjectStore> = Arc::new(store);
         let readers = CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&cache));
-        FragmentReaderFactory { store, cache, readers }
+        FragmentReaderFactory { store, cache, readers, held }
     }
 }
 
@@ -148,7 +150,8 @@ impl ParquetFileReaderFactory for FragmentReaderFactory {
         let object = file.object_meta.clone();
         let bytes = self.readers.create_reader(partition_index, file, metadata_size_hint, metrics)?;
         let (store, cache) = (Arc::clone(&self.store), Arc::clone(&self.cache));
-        Ok(Box::new(FragmentReader { bytes, footer: Footer { store, cache, object, metadata_size_hint, file_of } }))
+        let held = self.held.clone();
+        Ok(Box::new(FragmentReader { bytes, held, footer: Footer { store, cache, object, metadata_size_hint, file_of } }))
     }
 }
 
@@ -156,6 +159,8 @@ impl ParquetFileReaderFactory for FragmentReaderFactory {
 struct FragmentReader {
     bytes: Box<dyn AsyncFileReader + Send>,
     footer: Footer,
+    /// The version that the file is read for.
+    held: Option<Held>,
 }
 
 /// Reads the footer of one data file.
@@ -193,17 +198,20 @@ impl Footer {
 
 impl AsyncFileReader for FragmentReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
-        self.bytes.get_bytes(range)
+        let (held, bytes) = (self.held.clone(), self.bytes.get_bytes(range));
+        async move { Held::explained_file(held, bytes.await).await }.boxed()
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
-        self.bytes.get_byte_ranges(ranges)
+        let (held, bytes) = (self.held.clone(), self.bytes.get_byte_ranges(ranges));
+        async move { Held::explained_file(held, bytes.await).await }.boxed()
     }
 
     fn get_metadata<'a>(
         &'a mut self,
         options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
-        self.footer.read(options).boxed()
+        let (held, footer) = (self.held.clone(), self.footer.read(options));
+        async move { Held::explained_file(held, footer.await).await }.boxed()
     }
 }

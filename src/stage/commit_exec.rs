@@ -25,6 +25,7 @@ use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::{objects, remove};
 use crate::commit::{Committed, Staged};
 use crate::error::{ConflictReport, Error, Result};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::Pin;
@@ -86,6 +87,8 @@ pub struct CommitSpec {
     pub returned: Option<SchemaRef>,
     /// What tells the writers that one of them failed.
     pub stop: Arc<Stop>,
+    /// What keeps the version that was read, and what is written.
+    pub lease: Arc<Lease>,
 }
 
 /// Makes a transaction of what its input staged.
@@ -184,8 +187,13 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, runs: &Runs,
     if let Some(scope) = &scope {
         scope.check_target(&spec.log)?;
     }
-    let (mut step, rows) =
-        collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context.clone()).await?;
+    let in_transaction = scope.as_ref().is_some_and(|scope| scope.in_transaction());
+    let parts = collect_parts(input, spec.operation, statement, &spec.log, &spec.stop, spec.returned.as_ref(), context.clone()).await;
+    let (mut step, rows) = match parts {
+        // What it read is gone.
+        Err(Error::Conflict(report)) if !in_transaction => return Ok(Run::Collided(report)),
+        parts => parts?,
+    };
     let written = objects(step.actions.iter());
     let maps = match complete(spec, &mut step).await {
         Ok(maps) => maps,
@@ -211,7 +219,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, runs: &Runs,
     let (fields_read, gathering) = (spec.reads.clone(), Some(gathering));
     let staged = Staged { reads, fields_read, gathering, ..staged(spec.base.snapshot.version, step, maps, written.clone()) };
     let staged = match &scope {
-        Some(scope) => scope.keep_staged(&spec.log, staged),
+        Some(scope) => scope.keep_staged(&spec.log, staged, &spec.lease),
         None => Some(staged),
     };
     let Some(staged) = staged else { return Ok(done(counts, None, CommitFacts::default(), written.len())) };

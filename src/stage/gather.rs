@@ -56,6 +56,7 @@ impl Gatherer {
             groups: Some(vec![(0..values.runs.len()).collect()]),
             pushdown_filters: Some(false),
             target_partitions: 1,
+            held: None,
         };
         let plan = plan_with(request, &self.context.runtime_env(), self.context.session_config().options())?;
         Ok(plan.execute(0, self.context.clone())?)

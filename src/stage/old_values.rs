@@ -94,6 +94,7 @@ impl ValuesOf {
             groups: Some(vec![vec![0]]),
             pushdown_filters: Some(false),
             target_partitions: 1,
+            held: None,
         };
         let plan = plan_with(request, &context.runtime_env(), context.session_config().options())?;
         Ok(plan.execute(0, context.clone())?)

@@ -10,6 +10,7 @@ use super::transaction::{OpenTransaction, Target};
 use crate::commit::Staged;
 use crate::error::{ConflictReport, Error, Result};
 use crate::faulty::{self, Fault};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::ReadView;
@@ -48,6 +49,8 @@ pub struct StagedStatement {
     pub log: Arc<VersionLog>,
     /// What is to be committed.
     pub staged: Staged,
+    /// What keeps the version that it read, and what it wrote.
+    pub lease: Arc<Lease>,
 }
 
 /// What the last statement changed.
@@ -117,10 +120,10 @@ impl SessionScope {
     }
 
     /// Keeps a staged statement, if that is what the session wants. Gives it back otherwise.
-    pub(super) fn keep_staged(&self, log: &Arc<VersionLog>, staged: Staged) -> Option<Staged> {
+    pub(super) fn keep_staged(&self, log: &Arc<VersionLog>, staged: Staged, lease: &Arc<Lease>) -> Option<Staged> {
         let mut state = self.state();
         if state.staging {
-            state.staged = Some(StagedStatement { log: log.clone(), staged });
+            state.staged = Some(StagedStatement { log: log.clone(), staged, lease: lease.clone() });
             return None;
         }
         Some(staged)
@@ -169,24 +172,26 @@ impl SessionScope {
 
 #[async_trait]
 impl ReadView for SessionScope {
-    async fn view(&self, log: &VersionLog) -> Result<Arc<Version>> {
+    async fn view(&self, log: &VersionLog) -> Result<(Arc<Version>, Arc<Lease>)> {
         let key = log.store().label().to_owned();
         match &self.state().transaction {
             None => {}
             Some(transaction) => {
-                if let Some(version) = transaction.view(&key) {
-                    return Ok(version);
+                if let Some(view) = transaction.view(&key) {
+                    return Ok(view);
                 }
             }
         }
-        let mut newest = log.newest().await?;
+        let (mut newest, lease) = log.newest_leased().await?;
         if faulty::is(Fault::StaleRead) && self.in_transaction() {
             newest = log.read(newest.snapshot.version.saturating_sub(1).max(2)).await?;
         }
         match &mut self.state().transaction {
-            None => Ok(newest),
-            Some(transaction) if faulty::is(Fault::FracturedRead) => Ok(transaction.views.entry(key).insert_entry(newest).get().clone()),
-            Some(transaction) => Ok(transaction.views.entry(key).or_insert(newest).clone()),
+            None => Ok((newest, lease)),
+            Some(transaction) if faulty::is(Fault::FracturedRead) => {
+                Ok(transaction.views.entry(key).insert_entry((newest, lease)).get().clone())
+            }
+            Some(transaction) => Ok(transaction.views.entry(key).or_insert((newest, lease)).clone()),
         }
     }
 
@@ -208,7 +213,7 @@ impl SessionScope {
 
     /// The newest version of a table that the session can know of: what its transaction read, without its own changes.
     pub async fn newest_read(&self, log: &VersionLog) -> Result<u64> {
-        let version = self.view(log).await?;
+        let (version, _) = self.view(log).await?;
         let transaction = &self.state().transaction;
         let read = transaction.as_ref().and_then(|transaction| transaction.target.as_ref()).and_then(|target| target.read_version(log));
         Ok(read.unwrap_or(version.snapshot.version))
@@ -227,11 +232,12 @@ impl SessionScope {
         if step.actions.is_empty() {
             return Ok(());
         }
-        let held = self.state().transaction.as_ref().and_then(|transaction| transaction.target.clone());
-        let target = match held {
-            Some(target) => target,
-            None => Target::new(log.clone(), base.clone()),
+        let (held, lease) = match self.state().transaction.as_ref() {
+            Some(transaction) => (transaction.target.clone(), transaction.lease(log.store().label())),
+            None => (None, None),
         };
+        let lease = lease.unwrap_or_else(|| log.leases().take(base.snapshot.version));
+        let target = held.unwrap_or_else(|| Target::new(log.clone(), base.clone(), lease));
         let target = target.append(log, step, maps, (objects, reads)).await?;
         match &mut self.state().transaction {
             Some(transaction) => transaction.target = Some(target),

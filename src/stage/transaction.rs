@@ -15,6 +15,7 @@ use crate::commit::staged::Staged;
 use crate::error::{Error, Result};
 use crate::faulty::{self, Fault};
 use crate::manifest::apply;
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::read::Read;
@@ -34,8 +35,8 @@ use std::sync::Arc;
 /// A transaction between BEGIN and its end.
 #[derive(Debug, Clone, Default)]
 pub struct OpenTransaction {
-    /// The versions that it reads, by table folder.
-    pub(super) views: HashMap<String, Arc<Version>>,
+    /// The versions that it reads, by table folder, and what keeps them and what was written since.
+    pub(super) views: HashMap<String, (Arc<Version>, Arc<Lease>)>,
     /// What it read of them, by table folder, where it is to be serializable.
     pub(super) reads: HashMap<String, Vec<Arc<Read>>>,
     /// The table that it changes.
@@ -45,12 +46,20 @@ pub struct OpenTransaction {
 }
 
 impl OpenTransaction {
-    /// The version of a table that it reads: its own working version where it has changed the table.
-    pub(super) fn view(&self, key: &str) -> Option<Arc<Version>> {
+    /// The version of a table that it reads: its own working version where it has changed the table. With what keeps
+    /// it.
+    pub(super) fn view(&self, key: &str) -> Option<(Arc<Version>, Arc<Lease>)> {
         match &self.target {
-            Some(target) if target.log.store().label() == key && !faulty::is(Fault::ForgetOwnWrites) => Some(target.working.clone()),
+            Some(target) if target.log.store().label() == key && !faulty::is(Fault::ForgetOwnWrites) => {
+                Some((target.working.clone(), target.lease.clone()))
+            }
             _ => self.views.get(key).filter(|_| !faulty::is(Fault::FracturedRead)).cloned(),
         }
+    }
+
+    /// What keeps the version of a table that it reads.
+    pub(super) fn lease(&self, key: &str) -> Option<Arc<Lease>> {
+        self.views.get(key).map(|(_, lease)| lease.clone())
     }
 }
 
@@ -66,14 +75,15 @@ pub struct Target {
     reads: BTreeSet<FieldId>,
     /// Objects that were written for it. Its actions may also name files of old versions, which are not its own.
     objects: Vec<ObjectName>,
+    lease: Arc<Lease>,
 }
 
 impl Target {
-    pub(super) fn new(log: Arc<VersionLog>, base: Arc<Version>) -> Self {
+    pub(super) fn new(log: Arc<VersionLog>, base: Arc<Version>, lease: Arc<Lease>) -> Self {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![] };
         let (minted, reads) = (Minted::default(), BTreeSet::new());
-        Target { log, working: base.clone(), base, minted, transaction, maps: vec![], reads, objects: vec![] }
+        Target { log, working: base.clone(), base, minted, transaction, maps: vec![], reads, objects: vec![], lease }
     }
 
     /// The table's folder.
@@ -187,8 +197,9 @@ impl Target {
         // A transaction that says nothing new takes its place where it read.
         let reads = if transaction.changes_data() { reads } else { vec![] };
         let reads = reads.into_iter().map(asserted).collect();
-        let (log, fields_read) = (self.log, self.reads);
-        StagedStatement { log, staged: Staged { transaction, maps, objects: self.objects, fields_read, reads, gathering: None } }
+        let (log, fields_read, lease) = (self.log, self.reads, self.lease);
+        let staged = Staged { transaction, maps, objects: self.objects, fields_read, reads, gathering: None };
+        StagedStatement { log, staged, lease }
     }
 }
 

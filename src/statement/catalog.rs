@@ -40,7 +40,7 @@ impl LakeSchema {
     async fn open(&self, name: &str) -> Result<Option<LakeTable>> {
         if let Some(log) = self.lake.find(name).await? {
             let planned = match &self.view {
-                Some(view) => view.0.view(&log).await?,
+                Some(view) => view.0.view(&log).await?.0,
                 None => log.newest().await?,
             };
             return Ok(Some(LakeTable::new(log, None, planned)));
@@ -48,7 +48,7 @@ impl LakeSchema {
         let Some((name, at)) = name.rsplit_once('@') else { return Ok(None) };
         let Some(log) = self.lake.find(name).await? else { return Ok(None) };
         let number = version_of(&log, at, log.newest_number().await?).await?;
-        let version = log.read(number).await?;
+        let version = log.read_kept(number).await?;
         Ok(Some(LakeTable::new(log, Some(number), version)))
     }
 
@@ -102,13 +102,14 @@ pub(super) async fn version_of(log: &VersionLog, at: &str, newest: u64) -> Resul
     let time = string_to_datetime(&Utc, at)
         .map_err(|_| Error::invalid(format!("'@{at}' names no version of '{}': write @v3 or @2026-01-31T12:00:00", log.table())))?;
     let time_ms = u64::try_from(time.timestamp_millis()).unwrap_or(0);
+    let oldest = log.newest().await?.snapshot.low_water_mark;
     // Clocks of writers differ, so times need not ascend: the newest version of those that are not later counts.
-    for number in (1..=newest).rev() {
+    for number in (oldest..=newest).rev() {
         match log.read_if_present(number).await? {
             Some(version) if version.time_ms <= time_ms => return Ok(number),
             Some(_) => {}
             None => break,
         }
     }
-    Err(Error::invalid(format!("table '{}' has no version that is as old as {at}", log.table())))
+    Err(Error::invalid(format!("table '{}' has no version that is as old as {at}: the oldest that can be read is {oldest}", log.table())))
 }

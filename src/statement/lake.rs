@@ -11,11 +11,14 @@ use crate::commit::catalog::CatalogLog;
 use crate::commit::staged::remove;
 use crate::commit::{Staged, attempt};
 use crate::error::{Error, ErrorKind, Result, nearest_name};
+use crate::maintain::dropped::remove_dropped;
+use crate::maintain::vacuum::vacuum;
+use crate::maintain::{Removal, Retention};
 use crate::manifest::catalog::{Catalog, CatalogEntry, TableName};
 use crate::manifest::log::VersionLog;
 use crate::store::path::FOLDERS;
 use crate::store::{ObjectName, Store, env, new_table_folder};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,6 +38,8 @@ struct Inner {
     store: Store,
     catalog: CatalogLog,
     logs: Mutex<HashMap<String, Arc<VersionLog>>>,
+    /// The folders of tables that are being created, which nothing names yet.
+    creating: Mutex<HashSet<String>>,
 }
 
 impl Lake {
@@ -50,7 +55,7 @@ impl Lake {
 
     /// The lake in a store.
     pub fn new(store: Store) -> Lake {
-        let inner = Inner { catalog: CatalogLog::new(store.clone()), store, logs: Mutex::default() };
+        let inner = Inner { catalog: CatalogLog::new(store.clone()), store, logs: Mutex::default(), creating: Mutex::default() };
         Lake { inner: Arc::new(inner) }
     }
 
@@ -91,7 +96,7 @@ impl Lake {
     }
 
     fn logs(&self) -> MutexGuard<'_, HashMap<String, Arc<VersionLog>>> {
-        self.inner.logs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.logs)
     }
 
     fn log(&self, name: &str, folder: &str) -> Arc<VersionLog> {
@@ -104,7 +109,9 @@ impl Lake {
     pub(super) fn new_table(&self, name: &str) -> NewTable {
         let folder = format!("{TABLES}/{}", new_table_folder(name));
         let log = VersionLog::new(name, self.inner.store.child(&folder));
-        NewTable { name: name.to_owned(), folder, table_id: env::new_uuid().as_u128(), log: Arc::new(log) }
+        lock(&self.inner.creating).insert(folder.clone());
+        let creating = Creating { lake: self.clone(), folder: folder.clone() };
+        NewTable { name: name.to_owned(), folder, table_id: env::new_uuid().as_u128(), log: Arc::new(log), _creating: creating }
     }
 
     /// Commits the first version of a table and names it. The error is `TableExists` if the name was taken meanwhile. A table
@@ -131,6 +138,35 @@ impl Lake {
             return Err(error);
         }
         Ok(version)
+    }
+
+    /// Removes from a table, or from all tables and the folders of dropped ones, what is not needed. What was removed, by name
+    /// within the lake.
+    pub(super) async fn vacuum(&self, table: Option<&str>, retain_ms: u64, dry_run: bool, statement: &str) -> Result<Vec<Removal>> {
+        let catalog = self.inner.catalog.newest().await?;
+        let wanted: Vec<(&str, &CatalogEntry)> = match table {
+            None => catalog.tables.iter().map(|(name, entry)| (name.name.as_str(), entry)).collect(),
+            Some(name) => vec![(name, catalog.tables.get(&qualified(name)).ok_or_else(|| self.unknown_table(name))?)],
+        };
+        // Whoever only asks leaves nothing.
+        let ahead_ms = if dry_run { 0 } else { self.inner.store.clock_ahead_ms().await? };
+        let retention = Retention { retain_ms, ahead_ms, dry_run };
+        let mut removed = Vec::new();
+        for (name, entry) in wanted {
+            let log = self.log(name, &entry.folder);
+            let vacuumed = match vacuum(&log, retention, statement).await {
+                // Dropped in the meantime.
+                Err(Error::UnknownTable { .. }) if table.is_none() => continue,
+                vacuumed => vacuumed?,
+            };
+            let within = |removal: Removal| Removal { path: format!("{}/{}", entry.folder, removal.path), ..removal };
+            removed.extend(vacuumed.removed.into_iter().map(within));
+        }
+        if table.is_none() {
+            let in_use = |folder: &str| lock(&self.inner.creating).contains(folder);
+            removed.extend(remove_dropped(&self.inner.store, &self.inner.catalog, TABLES, in_use, retention).await?);
+        }
+        Ok(removed)
     }
 
     /// Takes a table out of the catalog. Its folder stays, so that readers of it can end.
@@ -165,6 +201,24 @@ pub(super) struct NewTable {
     pub(super) folder: String,
     pub(super) table_id: u128,
     pub(super) log: Arc<VersionLog>,
+    _creating: Creating,
+}
+
+/// Keeps the folder of a table that is being created.
+#[derive(Debug)]
+struct Creating {
+    lake: Lake,
+    folder: String,
+}
+
+impl Drop for Creating {
+    fn drop(&mut self) {
+        lock(&self.lake.inner.creating).remove(&self.folder);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Removes a table that no catalog names. Best effort.

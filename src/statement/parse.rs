@@ -29,6 +29,8 @@ pub enum Command {
         /// Whether VERBOSE was said.
         verbose: bool,
     },
+    /// VACUUM.
+    Vacuum(Vacuum),
     /// DESCRIBE HISTORY of a table.
     History(String),
     /// ALTER TABLE .. UNSET TBLPROPERTIES.
@@ -58,6 +60,7 @@ impl Command {
             | Command::Commit
             | Command::Rollback
             | Command::ExplainOptimize { .. }
+            | Command::Vacuum(_)
             | Command::History(_)
             | Command::UnsetProperties(_)
             | Command::AddFiles(_)
@@ -101,6 +104,17 @@ pub struct Optimize {
     pub table: String,
     /// What is rewritten, and how.
     pub wanted: Wanted,
+}
+
+/// VACUUM [[TABLE] t] [RETAIN n HOURS] [DRY RUN].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vacuum {
+    /// The table; `None` for all of the lake, dropped ones included.
+    pub table: Option<String>,
+    /// How long back things are kept, if it is said.
+    pub retain_ms: Option<u64>,
+    /// Whether it is only said what would go.
+    pub dry_run: bool,
 }
 
 /// ALTER TABLE [IF EXISTS] t UNSET TBLPROPERTIES ('k', ..).
@@ -199,7 +213,7 @@ pub fn parse(sql: &str) -> Result<Command> {
             Some(replace) => Command::ReplaceWhere(Box::new(replace)),
             None => return Ok(Command::Sql(Box::new(single(sql)?))),
         },
-        ["VACUUM", ..] => return Err(Error::unsupported("VACUUM", None)),
+        ["VACUUM", ..] => Command::Vacuum(vacuum(&mut parser)?),
         ["RESTORE", ..] => Command::Restore(restore(&mut parser)?),
         ["VERIFY", ..] => return Err(Error::unsupported("VERIFY TABLE", None)),
         _ => return Ok(Command::Sql(Box::new(single(sql)?))),
@@ -240,6 +254,31 @@ fn optimize(parser: &mut DFParser<'_>) -> Result<Optimize> {
     // Where Databricks has it, and at the end.
     wanted.full |= optional(parser, &["FULL"]);
     Ok(Optimize { table, wanted })
+}
+
+fn vacuum(parser: &mut DFParser<'_>) -> Result<Vacuum> {
+    const HOUR_MS: f64 = 3_600_000.0;
+    parser.parser.next_token();
+    optional(parser, &["TABLE"]);
+    let clause = matches!(words(parser, 2).as_slice(), ["RETAIN", ..] | ["DRY", "RUN"]);
+    let table = if clause || at_end(parser) { None } else { Some(table_name(parser)?) };
+    let mut retain_ms = None;
+    if optional(parser, &["RETAIN"]) {
+        let Token::Number(hours, _) = parser.parser.next_token().token else {
+            return Err(Error::invalid("RETAIN takes a number of hours, as in: VACUUM t RETAIN 168 HOURS"));
+        };
+        let hours: f64 = hours.parse().map_err(|_| Error::invalid(format!("RETAIN {hours} is no number of hours")))?;
+        if !optional(parser, &["HOURS", "HOUR"]) {
+            return Err(Error::invalid("RETAIN takes a number of hours, as in: VACUUM t RETAIN 168 HOURS"));
+        }
+        // A time that is too long for the number is as long as it can be.
+        retain_ms = Some((hours * HOUR_MS) as u64);
+    }
+    let dry_run = words(parser, 2) == ["DRY", "RUN"];
+    if dry_run {
+        skip(parser, 2);
+    }
+    Ok(Vacuum { table, retain_ms, dry_run })
 }
 
 /// A list, with or without parentheses around it.
@@ -392,7 +431,7 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 46] = [
+    const KNOWN: [&str; 51] = [
         "CREATE",
         "FROM",
         "ADD",
@@ -439,6 +478,11 @@ fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
         "ORDER",
         "ZORDER",
         "BY",
+        "RETAIN",
+        "HOUR",
+        "HOURS",
+        "DRY",
+        "RUN",
     ];
     let known = |at: usize| match parser.parser.peek_nth_token(at).token {
         Token::Word(word) if word.quote_style.is_none() => KNOWN.into_iter().find(|known| word.value.eq_ignore_ascii_case(known)),
@@ -573,8 +617,25 @@ mod tests {
     }
 
     #[test]
+    fn a_vacuum_is_of_a_table_or_of_all() {
+        let vacuum = |sql: &str| match parse(sql).unwrap() {
+            Command::Vacuum(Vacuum { table, retain_ms, dry_run }) => (table, retain_ms, dry_run),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(vacuum("VACUUM"), (None, None, false));
+        assert_eq!(vacuum("vacuum table \"T\";"), (Some("T".into()), None, false));
+        assert_eq!(vacuum("VACUUM t RETAIN 168 HOURS DRY RUN"), (Some("t".into()), Some(168 * 3_600_000), true));
+        assert_eq!(vacuum("VACUUM RETAIN 0.5 hours"), (None, Some(1_800_000), false));
+        assert_eq!(vacuum("VACUUM DRY RUN"), (None, None, true));
+        assert_eq!(vacuum("VACUUM dry"), (Some("dry".into()), None, false));
+        for sql in ["VACUUM t RETAIN x HOURS", "VACUUM t RETAIN 3 DAYS", "VACUUM t RETAIN -1 HOURS", "VACUUM t DRY", "VACUUM t, u"] {
+            assert_eq!(parse(sql).unwrap_err().sqlstate(), "42601", "{sql}");
+        }
+    }
+
+    #[test]
     fn what_is_not_offered_says_so() {
-        for sql in ["VACUUM t", "ROLLBACK TO x", "SAVEPOINT x"] {
+        for sql in ["ROLLBACK TO x", "SAVEPOINT x", "VERIFY TABLE t"] {
             let error = parse(sql).unwrap_err();
             assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
         }

@@ -58,9 +58,12 @@ pub async fn replace(
 ) -> Result<Done> {
     let mut runs = Runs::new(options(state.config_options()).max_statement_attempts, scope.reran());
     loop {
-        let base = scope.view(log).await?;
+        let (base, lease) = scope.view(log).await?;
         let made = match replacement {
-            Replacement::Restore { at } => restore::restore(log, &base.snapshot, scope.newest_read(log).await?, at, statement).await?,
+            Replacement::Restore { at } => {
+                let newest = scope.newest_read(log).await?;
+                restore::restore(log, (&base.snapshot, &lease), newest, at, statement).await?
+            }
             Replacement::Create { create, not_null } => {
                 create::replacement(state, log, &base.snapshot, create, not_null, statement).await?
             }

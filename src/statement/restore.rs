@@ -17,6 +17,7 @@
 use super::catalog::version_of;
 use super::create::Made;
 use crate::error::{Error, Result};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::stage::write_exec::take_fields;
@@ -31,14 +32,17 @@ use crate::txn::refs::{Ref, Token};
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
 
-/// The actions that make of `base` the version that `at` names, which is one of those up to `newest`.
-pub async fn restore(log: &VersionLog, base: &Snapshot, newest: u64, at: &str, statement: &str) -> Result<Made> {
+/// The actions that make of `base` the version that `at` names, which is one of those up to `newest`. `lease` keeps both from then on.
+pub async fn restore(log: &VersionLog, (base, lease): (&Snapshot, &Lease), newest: u64, at: &str, statement: &str) -> Result<Made> {
     let number = version_of(log, at, newest).await?;
     let oldest = base.low_water_mark;
     if number < oldest || number > newest {
         return Err(Error::UnknownVersion { table: log.table().to_owned(), version: number, oldest, newest });
     }
-    let old = log.read(number).await?;
+    // VACUUM leaves it its files until the new version names them. (One of another process makes a version before it removes any, and
+    // nothing lands beside that.)
+    lease.reach_back_to(number);
+    let old = log.read_kept(number).await?;
     let old = &old.snapshot;
     check_files(log, old, number).await?;
     let mut actions = vec![Action::ResetTable(ResetTable)];

@@ -7,7 +7,7 @@ use super::alter::Alteration;
 use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows};
-use super::parse::{self, Command, FilesOf, Optimize, plain_name};
+use super::parse::{self, Command, FilesOf, Optimize, Vacuum, plain_name};
 use super::replace::{self, Replacement};
 use super::{adopt, alter, create, forms, functions, install, time_travel};
 use crate::commit;
@@ -24,7 +24,7 @@ use crate::stage::runs::Runs;
 use crate::stage::scope::{Done, SessionScope, StagedStatement};
 use crate::store::env;
 use crate::txn::composite::{CommitFacts, RowCounts};
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
@@ -38,6 +38,9 @@ use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType, Statement};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
+
+/// How long back VACUUM keeps things, unless it is said.
+const RETAIN_MS: u64 = 168 * 3_600_000;
 
 /// One user's sequence of statements on a lake.
 pub struct Session {
@@ -151,6 +154,7 @@ impl Session {
                 let plan = self.optimize(optimize, sql).await?;
                 explained(&displayable(plan.as_ref()).indent(*verbose).to_string())
             }
+            Command::Vacuum(vacuum) => self.vacuum(vacuum, sql).await,
             Command::History(table) => {
                 let rows = functions::history(self.lake.table(table).await?.as_ref()).await?;
                 Ok(Outcome::Rows(Rows { schema: rows.schema(), batches: vec![rows] }))
@@ -264,8 +268,28 @@ impl Session {
 
     async fn optimize(&self, optimize: &Optimize, sql: &str) -> Result<Arc<dyn ExecutionPlan>> {
         let log = self.lake.table(&optimize.table).await?;
-        let base = self.scope.view(&log).await?;
+        let (base, _lease) = self.scope.view(&log).await?;
         optimize::plan(&self.ctx.state(), &log, base, &optimize.wanted, sql.to_owned()).await
+    }
+
+    async fn vacuum(&self, wanted: &Vacuum, sql: &str) -> Result<Outcome> {
+        self.no_transaction("VACUUM")?;
+        let short = options(self.ctx.state_ref().read().config_options()).allow_short_retention;
+        let retain_ms = wanted.retain_ms.unwrap_or(RETAIN_MS);
+        if retain_ms < RETAIN_MS && !short {
+            return Err(Error::invalid(
+                "VACUUM that retains less than 168 hours may remove what statements of other processes still need; \
+                 if there are none, say SET amend.allow_short_retention = true",
+            ));
+        }
+        let removed = self.lake.vacuum(wanted.table.as_deref(), retain_ms, wanted.dry_run, sql).await?;
+        let columns: [(&str, ArrayRef); 3] = [
+            ("path", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.path.as_str())))),
+            ("size_bytes", Arc::new(UInt64Array::from_iter_values(removed.iter().map(|removal| removal.size_bytes)))),
+            ("reason", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.reason)))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).map_err(|e| Error::internal(format!("objects as rows: {e}")))?;
+        Ok(Outcome::Rows(Rows { schema: batch.schema(), batches: vec![batch] }))
     }
 
     async fn alter(&self, state: &SessionState, alteration: Alteration<'_>, sql: &str) -> Result<Outcome> {
@@ -281,7 +305,7 @@ impl Session {
         };
         let mut runs = Runs::new(options(state.config_options()).max_statement_attempts, self.scope.reran());
         loop {
-            let base = self.scope.view(&log).await?;
+            let (base, _lease) = self.scope.view(&log).await?;
             let step = alter::step(state, &log, &base, alteration, sql).await?;
             let counts = step.counts;
             if self.in_transaction() {

@@ -58,6 +58,11 @@ impl DurableLocal {
         self.blocking(move |disk| disk.remove_half_written(&location, before_ms)).await
     }
 
+    /// Removes the folders at these locations that are empty, one after another.
+    pub(super) async fn remove_empty_folders(&self, locations: Vec<ObjectPath>) -> Result<()> {
+        self.blocking(move |disk| locations.iter().try_for_each(|location| disk.remove_empty_folder(location))).await
+    }
+
     /// Runs `work` where it may block.
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Disk) -> Result<T> + Send + 'static) -> Result<T> {
         let disk = Arc::clone(&self.disk);
@@ -287,7 +292,7 @@ impl Disk {
     }
 
     fn remove_half_written(&self, location: &ObjectPath, before_ms: u64) -> Result<u64> {
-        let folder = location.parts().fold(self.root.clone(), |folder, part| folder.join(part.as_ref()));
+        let folder = self.folder(location);
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -310,6 +315,20 @@ impl Disk {
             outcome.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(failed("remove", &path, error)) })?;
         }
         Ok(removed)
+    }
+
+    fn remove_empty_folder(&self, location: &ObjectPath) -> Result<()> {
+        let folder = self.folder(location);
+        match fs::remove_dir(&folder) {
+            Err(error) if ![io::ErrorKind::NotFound, io::ErrorKind::DirectoryNotEmpty].contains(&error.kind()) => {
+                Err(failed("remove folder", &folder, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn folder(&self, location: &ObjectPath) -> PathBuf {
+        location.parts().fold(self.root.clone(), |folder, part| folder.join(part.as_ref()))
     }
 
     /// Syncs the names in `folder`, and remembers it if that fails.

@@ -39,6 +39,6 @@ pub use checksum::{BlockHasher, Written, crc32c};
 pub use faults::FaultStore;
 pub use local::DurableLocal;
 pub use path::{ObjectName, new_table_folder};
-pub use store::{CreateAnswer, ObjectEntry, Store};
+pub use store::{CreateAnswer, ObjectEntry, ROUNDED_MS, Store};
 pub use verified::{Elsewhere, FileCheck, VerifiedStore};
 pub use writer::ObjectWriter;

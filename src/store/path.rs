@@ -6,6 +6,8 @@
 
 use super::env;
 use std::fmt;
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 /// The folder of a table's manifests, one object a version.
 pub const VERSIONS_FOLDER: &str = "_versions";
@@ -78,9 +80,34 @@ impl ObjectName {
         digits.parse::<u64>().ok().map(|inverted| u64::MAX - inverted)
     }
 
+    /// Whether it is a name that amend gives: what else lies in the folders is not amend's to remove.
+    pub fn is_made_here(&self) -> bool {
+        self.version_of().is_some() || self.made_ms().is_some()
+    }
+
+    /// When the name was made, in milliseconds since 1970; `None` if it is no unique name that amend gives.
+    pub fn made_ms(&self) -> Option<u64> {
+        let extension = match self.folder() {
+            DATA_FOLDER => ".parquet",
+            "_pages" => ".page",
+            "_deletions" => ".puffin",
+            "_moves" => ".moves",
+            "_transactions" => ".txn",
+            _ => return None,
+        };
+        let id = self.file().strip_suffix(extension).filter(|id| id.len() == Hyphenated::LENGTH)?;
+        let (seconds, nanos) = Uuid::try_parse(id).ok()?.get_timestamp()?.to_unix();
+        Some(seconds * 1000 + u64::from(nanos) / 1_000_000)
+    }
+
     /// The object that may say which version is the newest.
     pub fn hint() -> Self {
         ObjectName(format!("{VERSIONS_FOLDER}/_hint"))
+    }
+
+    /// The object by which a store is asked what time it is.
+    pub fn clock() -> Self {
+        ObjectName(format!("{CATALOG_FOLDER}/_clock"))
     }
 
     /// A new name for rows.
@@ -188,6 +215,24 @@ mod tests {
         ] {
             assert_eq!(ObjectName::parse(name).unwrap().version_of(), None, "{name}");
         }
+    }
+
+    #[test]
+    fn names_of_others_are_not_taken_for_ones_own() {
+        for name in [
+            "data/a.parquet",
+            "data/0190a1f0-0000-7000-8000-00000000000.parquet",
+            "_pages/x.page",
+            "_versions/_hint",
+            "_versions/1.manifest",
+        ] {
+            assert!(!ObjectName::parse(name).unwrap().is_made_here(), "{name}");
+        }
+        let (before_ms, data) = (env::now_ms(), ObjectName::new_data());
+        assert!((before_ms..=env::now_ms()).contains(&data.made_ms().unwrap()));
+        assert!(data.is_made_here() && ObjectName::version(7).is_made_here());
+        assert_eq!((ObjectName::version(7).made_ms(), ObjectName::hint().made_ms()), (None, None));
+        assert!(!ObjectName::parse(&data.as_str().replace("data/", "_pages/")).unwrap().is_made_here());
     }
 
     #[test]

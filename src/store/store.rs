@@ -4,8 +4,9 @@
 //! Always holds: nothing outside this store's own folder is touched; only the answer `Created` says that a name is ours, every
 //! other answer to `create` proves nothing until the object is read.
 
+use super::env;
 use super::local::{self, DurableLocal, Relaxed};
-use super::path::ObjectName;
+use super::path::{FOLDERS, ObjectName};
 use super::writer::ObjectWriter;
 use crate::error::{Error, Result};
 use bytes::Bytes;
@@ -233,6 +234,28 @@ impl Store {
         Ok(entries.collect())
     }
 
+    /// The folders directly in `folder`, by name, in no order.
+    pub async fn list_folders(&self, folder: &str) -> Result<Vec<String>> {
+        let listing = self.objects.list_with_delimiter(Some(&self.root.clone().join(folder))).await.map_err(|error| Error::Store {
+            operation: "list",
+            object: self.printable(folder),
+            source: error.into(),
+        })?;
+        Ok(listing.common_prefixes.iter().filter_map(|prefix| prefix.parts().next_back().map(|part| part.as_ref().to_owned())).collect())
+    }
+
+    /// Removes this store's own folder and the folders of objects in it, as far as they are empty. Only a local folder has any.
+    pub async fn remove_empty_folders(&self) -> Result<()> {
+        let Some(local) = &self.local else { return Ok(()) };
+        let inner = FOLDERS.iter().map(|folder| self.root.clone().join(*folder));
+        let all = inner.chain([self.root.clone()]).collect();
+        local.remove_empty_folders(all).await.map_err(|error| Error::Store {
+            operation: "clear up",
+            object: self.label().to_owned(),
+            source: error.into(),
+        })
+    }
+
     /// Removes the half-written files that crashes left in `folder`, which no listing shows, if they were last written before
     /// `before_ms` (an upload may be under way). Returns how many there were; only a local folder has any.
     pub async fn remove_half_written(&self, folder: &str, before_ms: u64) -> Result<u64> {
@@ -244,6 +267,16 @@ impl Store {
             object: self.printable(folder),
             source: error.into(),
         })
+    }
+
+    /// By how much our clock is ahead of the one that gives objects their times; 0 if it is not, but for rounding. An object is written
+    /// for it.
+    pub async fn clock_ahead_ms(&self) -> Result<u64> {
+        let name = ObjectName::clock();
+        self.write_not_durable(&name, Bytes::new()).await?;
+        let meta = self.objects.head(&self.location(&name)).await.map_err(|error| self.failed("look up", &name, error))?;
+        let ahead_ms = env::now_ms().saturating_sub(u64::try_from(meta.last_modified.timestamp_millis()).unwrap_or(0));
+        Ok(if ahead_ms > ROUNDED_MS { ahead_ms } else { 0 })
     }
 
     /// The newest version that has a manifest in `folder` (`_versions` or `_catalog`), by listing it.
@@ -260,6 +293,9 @@ impl Store {
         Error::Store { operation, object: self.printable(name.as_str()), source: Box::new(source) }
     }
 }
+
+/// Times of objects are rounded: so much may lie between them and a clock that is right.
+pub const ROUNDED_MS: u64 = 2_000;
 
 /// Fewer bytes arrived than the store had announced, or than the object was said to have.
 #[derive(Debug, thiserror::Error)]

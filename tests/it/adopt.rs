@@ -1,7 +1,7 @@
 //! Files of others in a table: they are never changed, whatever becomes of the statements that name them, and what others do to
 //! them is noticed.
 
-use crate::support::{change, files_below, refused, rows, run, session_of};
+use crate::support::{assert_nothing_left_behind, change, files_below, refused, rows, run, session_of};
 use amend::{Error, ErrorKind, Lake};
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
@@ -186,4 +186,34 @@ async fn bounds_of_others_are_not_taken_for_values() {
     let plan = datafusion::arrow::util::pretty::pretty_format_batches(&plan.batches).unwrap().to_string();
     assert!(plan.contains("DataSourceExec"), "{plan}");
     assert_eq!(rows(&session, "SELECT min(k), max(v) FROM t").await, [(1, 50)]);
+}
+
+#[tokio::test]
+async fn vacuum_never_removes_them() {
+    let (folder, lake, _) = place();
+    // Also where they are called what amend calls its own.
+    let (inside, named) = (folder.path().join("in"), amend::store::ObjectName::new_data());
+    std::fs::create_dir(inside.join("data")).unwrap();
+    std::fs::rename(inside.join("2.parquet"), inside.join(named.as_str())).unwrap();
+    let before = contents(&inside);
+    let session = session_of(&lake, 2).await;
+    run(&session, "SET amend.allow_short_retention = true").await;
+    run(&session, &format!("CREATE TABLE t FROM '{}'", inside.join("1.parquet").to_str().unwrap())).await;
+    change(&session, &format!("ALTER TABLE t ADD FILES '{}'", inside.join(named.as_str()).to_str().unwrap())).await;
+    change(&session, "UPDATE t SET v = v + 1 WHERE k = 2").await;
+    change(&session, "DELETE FROM t WHERE k = 5").await;
+    // Needed by a version that is kept, by none, by no table.
+    let rest = [(1, 10), (2, 21), (3, 30), (4, 40)];
+    for sql in ["VACUUM t RETAIN 0 HOURS", "OPTIMIZE t FULL", "VACUUM t RETAIN 0 HOURS", "VACUUM RETAIN 0 HOURS"] {
+        run(&session, sql).await;
+        assert_eq!(rows(&session, "SELECT k, v FROM t").await, rest, "{sql}");
+        assert_eq!(contents(&inside), before, "{sql}");
+    }
+    change(&session, "INSERT INTO t VALUES (6, 60)").await;
+    run(&session, "VACUUM t RETAIN 0 HOURS").await;
+    assert_nothing_left_behind(&lake, "t", "a VACUUM").await;
+    run(&session, "DROP TABLE t").await;
+    run(&session, "VACUUM RETAIN 0 HOURS").await;
+    assert_eq!(std::fs::read_dir(folder.path().join("lake/tables")).unwrap().count(), 0);
+    assert_eq!(contents(&inside), before);
 }

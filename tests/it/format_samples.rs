@@ -38,6 +38,7 @@ pub fn version() -> Version {
             bases: BTreeMap::from([(BaseId(1), base("archive")), (BaseId(3), Base { name: None, ..base("cold") })]),
             fragments: FragmentSet::new(vec![page], tail),
             low_water_mark: 7,
+            swept_ms: 1_764_000_000_000,
         },
         transactions: transactions(),
         time_ms: 1_764_547_200_123,

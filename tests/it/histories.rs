@@ -1,7 +1,7 @@
 //! Histories of sessions that change one table at once, judged by what isolation promises.
 //!
 //! ```text
-//!   workload   sessions over SQL: transactions and single statements, with and without compaction and a failing store
+//!   workload   sessions over SQL: transactions and single statements, with and without compaction, VACUUM and a failing store
 //!      │
 //!      v history
 //!   two judges: the `adya` crate, and our own (checker), which must agree at five levels
@@ -117,11 +117,12 @@ impl Met {
         self.compactions += more.compactions;
         self.rows_carried += more.rows_carried;
         self.reran += more.reran;
+        self.removed += more.removed;
     }
 
     /// Histories in which nothing meets prove nothing.
     fn assert_worth_it(self) {
-        let rare = [self.conflicts as u64, self.compactions as u64, self.rows_carried, self.reran];
+        let rare = [self.conflicts as u64, self.compactions as u64, self.rows_carried, self.reran, self.removed as u64];
         assert!(rare.into_iter().all(|met| met >= 10) && self.unavailable + self.unknown > 0, "{self:?}");
         assert!(self.committed > self.conflicts, "{self:?}");
     }

@@ -30,3 +30,4 @@ mod schedules;
 mod shell;
 mod slt;
 mod support;
+mod vacuum;

@@ -1,9 +1,9 @@
-//! Several processes on one lake: compactions and changes that meet, a stress of sessions that all change and compact at
+//! Several processes on one lake: compactions and changes that meet, a stress of sessions that all change, compact and vacuum at
 //! once, and processes that are killed. `AMEND_STRESS_SECONDS=600` is how long the stress lasts.
 
 use crate::shell::Pipe;
-use crate::support::{Row, assert_nothing_left_behind, change, rows, run, session_of};
-use amend::{Changed, Lake};
+use crate::support::{Row, assert_exact, assert_nothing_left_behind, change, rows, run, session_of};
+use amend::{Changed, Lake, Outcome, Session};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -106,6 +106,8 @@ const PROCESSES: u64 = 4;
 /// How long they go on, unless `AMEND_STRESS_SECONDS` says otherwise, and how many statements each says at least.
 const SECONDS: u64 = 8;
 const ROUNDS: i64 = 8;
+/// How much VACUUM keeps meanwhile, in hours: 36 seconds.
+const KEPT_HOURS: &str = "0.01";
 /// Rows of each session at the beginning.
 const ROWS: i64 = 60;
 
@@ -119,14 +121,35 @@ async fn stress_worker() {
     let worker: u64 = std::env::var("AMEND_STRESS_WORKER").unwrap().parse().unwrap();
     let done = Arc::new(AtomicBool::new(false));
     let compacting = tokio::spawn(compact(lake.clone(), done.clone()));
+    let vacuuming = tokio::spawn(vacuum(lake.clone(), done.clone()));
     let sessions = (0..SESSIONS).map(|session| tokio::spawn(work(lake.clone(), worker * SESSIONS + session)));
     let mut reports = Vec::new();
     for session in sessions.collect::<Vec<_>>() {
         reports.push(session.await.unwrap());
     }
     done.store(true, Ordering::Release);
-    let compactions = compacting.await.unwrap();
-    println!("REPORT {}", json!({ "sessions": reports, "compactions": compactions }));
+    let (compactions, removed) = (compacting.await.unwrap(), vacuuming.await.unwrap());
+    println!("REPORT {}", json!({ "sessions": reports, "compactions": compactions, "removed": removed }));
+}
+
+/// Removes what is older than any statement of the other processes lasts, until the others are done.
+async fn vacuum(lake: Lake, done: Arc<AtomicBool>) -> usize {
+    let session = session_of(&lake, 1).await;
+    run(&session, "SET amend.allow_short_retention = true").await;
+    let mut removed = 0;
+    while !done.load(Ordering::Acquire) {
+        removed += removed_by(&session, &format!("VACUUM t RETAIN {KEPT_HOURS} HOURS")).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    removed
+}
+
+/// How many objects a VACUUM removes.
+async fn removed_by(session: &Session, sql: &str) -> usize {
+    match run(session, sql).await {
+        Outcome::Rows(rows) => rows.batches.iter().map(|batch| batch.num_rows()).sum(),
+        other => panic!("{sql}: {other:?}"),
+    }
 }
 
 /// Compacts until the others are done; nobody is in its way for good.
@@ -266,18 +289,30 @@ async fn four_processes_of_four_sessions_change_and_compact_one_table_at_once() 
     // Each statement is in one version, and none is in two.
     let log = lake.table("t").await.unwrap();
     let newest = log.newest_number().await.unwrap();
+    let mark = log.read(newest).await.unwrap().snapshot.low_water_mark.max(1);
     let (mut ids, mut by_others) = (BTreeSet::new(), 0);
-    for number in 1..=newest {
+    for number in mark..=newest {
         let version = log.read(number).await.unwrap();
         for committed in &version.transactions {
             assert!(ids.insert(committed.transaction.id), "version {number}");
-            by_others += u64::from(committed.transaction.steps.iter().any(|step| step.operation == "OPTIMIZE"));
+            by_others +=
+                u64::from(committed.transaction.steps.iter().any(|step| ["OPTIMIZE", "VACUUM"].contains(&step.operation.as_str())));
         }
     }
-    assert_eq!(ids.len() as u64, 2 + versions.len() as u64 + by_others);
+    let kept = versions.iter().filter(|version| **version >= mark).count() as u64;
+    assert_eq!(ids.len() as u64, kept + by_others + if mark == 1 { 2 } else { u64::from(mark == 2) });
     assert!(versions.iter().all(|version| (3..=newest).contains(version)));
-    println!("{newest} versions, {by_others} of them compactions, in {took:?}: {totals:?}");
-    assert_nothing_left_behind(&lake, "t", "the stress").await;
+    println!("{newest} versions, {by_others} of them compactions or by VACUUM, in {took:?}: {totals:?}");
+    // What only versions named that are gone may not have been old enough.
+    if mark == 1 {
+        assert_nothing_left_behind(&lake, "t", "the stress").await;
+    }
+    // Afterwards there are the files of the newest version, and of the one before it, of which the mark is.
+    run(&session, "SET amend.allow_short_retention = true").await;
+    assert!(removed_by(&session, "VACUUM t RETAIN 0 HOURS").await > 0);
+    assert_exact(&log, "a VACUUM after the stress").await;
+    assert!(rows(&session, "SELECT k, v FROM t").await == expected);
+    assert_eq!(removed_by(&session, "VACUUM t RETAIN 0 HOURS").await, 0);
 }
 
 #[tokio::test]

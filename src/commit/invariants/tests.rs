@@ -85,6 +85,7 @@ fn each_fault_breaks_its_invariant() {
             before.schema = Arc::new(TableSchema::new(before.schema.fields()[..1].to_vec()).unwrap());
         }),
         ("low water mark", "low-water mark", |before, _, _| before.low_water_mark = 2),
+        ("swept", "swept", |before, _, _| before.swept_ms = 1),
         ("a row comes back", "live rows", |_, after, _| change(after, 0, |fragment| fragment.deletions = None)),
         ("a row too many is deleted", "live rows", |_, after, _| {
             change(after, 0, |fragment| fragment.deletions = DeletionFile::inline(&[0, 1].into_iter().collect()));

@@ -1,6 +1,7 @@
 //! The queue by itself: how many are taken along, and who is left.
 
 use super::*;
+use crate::commit::staged::Staged;
 use crate::txn::action::{Action, ReserveFragmentIds};
 use crate::txn::composite::{Step, Transaction, TransactionId};
 
@@ -8,7 +9,7 @@ fn ticket(id: u128, actions: usize) -> Arc<Ticket> {
     let actions = vec![Action::ReserveFragmentIds(ReserveFragmentIds { count: 1 }); actions];
     let transaction = Transaction { id: TransactionId(id), read_version: 1, steps: vec![Step { actions, ..Step::default() }] };
     let staged = Staged { transaction, maps: vec![], objects: vec![], fields_read: Default::default(), reads: vec![], gathering: None };
-    Ticket::new(Arc::new(staged), 0).0
+    Ticket::new(Arc::new(staged), 0, &Arc::default()).0
 }
 
 fn ids(tickets: &[Arc<Ticket>]) -> Vec<u128> {

@@ -306,7 +306,7 @@ fn version() -> impl Strategy<Value = Version> {
             committed
         });
         Version {
-            snapshot: Snapshot { version, table_id, schema, counters, config, bases, fragments, low_water_mark },
+            snapshot: Snapshot { version, table_id, schema, counters, config, bases, fragments, low_water_mark, swept_ms: time_ms / 2 },
             transactions: transactions.collect(),
             time_ms,
             writer,

@@ -102,6 +102,7 @@ impl Table {
             groups: None,
             pushdown_filters: self.pushdown_filters,
             target_partitions: 2,
+            held: None,
         }
     }
 }

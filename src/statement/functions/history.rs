@@ -37,9 +37,9 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 
 /// The history of a table.
 pub async fn history(log: &VersionLog) -> Result<RecordBatch> {
-    let newest = log.newest_number().await?;
+    let newest = log.newest().await?;
     let mut rows = Rows::default();
-    for number in (1..=newest).rev() {
+    for number in (newest.snapshot.low_water_mark..=newest.snapshot.version).rev() {
         let Some(version) = log.read_if_present(number).await? else { break };
         for committed in &version.transactions {
             for step in &committed.transaction.steps {

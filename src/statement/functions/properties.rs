@@ -29,7 +29,7 @@ impl OfTable for Properties {
 
     async fn rows(log: &VersionLog, session: &dyn Session) -> Result<RecordBatch> {
         let version = match session.config().get_extension::<SessionView>() {
-            Some(view) => view.0.view(log).await?,
+            Some(view) => view.0.view(log).await?.0,
             None => log.newest().await?,
         };
         let config = &version.snapshot.config;

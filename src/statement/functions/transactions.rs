@@ -48,9 +48,9 @@ impl OfTable for Transactions {
     }
 
     async fn rows(log: &VersionLog, _: &dyn Session) -> Result<RecordBatch> {
-        let newest = log.newest_number().await?;
+        let newest = log.newest().await?;
         let mut rows = Rows::default();
-        for number in (1..=newest).rev() {
+        for number in (newest.snapshot.low_water_mark..=newest.snapshot.version).rev() {
             let Some(version) = log.read_if_present(number).await? else { break };
             for committed in &version.transactions {
                 let mut ordinal = 0;

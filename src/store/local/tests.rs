@@ -71,6 +71,27 @@ async fn only_old_half_written_files_are_cleared_up() {
 }
 
 #[tokio::test]
+async fn folders_are_listed_and_the_empty_ones_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = Store::local(folder.path()).unwrap();
+    assert_eq!(lake.list_folders("tables").await.unwrap(), Vec::<String>::new());
+    let (kept, emptied) = (lake.child("tables/kept"), lake.child("tables/emptied"));
+    let (a, b) = (ObjectName::new_data(), ObjectName::new_data());
+    kept.write(&a, Bytes::from("x")).await.unwrap();
+    emptied.write(&b, Bytes::from("x")).await.unwrap();
+    let mut found = lake.list_folders("tables").await.unwrap();
+    found.sort();
+    assert_eq!(found, ["emptied", "kept"]);
+    emptied.delete(&b).await.unwrap();
+    for table in [&kept, &emptied] {
+        table.remove_empty_folders().await.unwrap();
+    }
+    assert_eq!(lake.list_folders("tables").await.unwrap(), ["kept"]);
+    assert!(kept.exists(&a).await.unwrap());
+    emptied.remove_empty_folders().await.unwrap();
+}
+
+#[tokio::test]
 async fn parts_may_arrive_in_any_order() {
     let folder = tempfile::tempdir().unwrap();
     let store = DurableLocal::new(folder.path(), true).unwrap();

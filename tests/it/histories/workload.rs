@@ -1,5 +1,5 @@
-//! Sessions that read and write a few keys of one table at once, in transactions and without, while others compact it; and
-//! the history that comes of it.
+//! Sessions that read and write a few keys of one table at once, in transactions and without, while others compact it and remove
+//! its old versions; and the history that comes of it.
 //!
 //! ```text
 //!   seed ──> sessions on two lakes over one store (as two processes would be), on one thread that every store operation
@@ -14,7 +14,9 @@ use super::history::{History, Op, Outcome, Transaction, Workload};
 use super::restless::Restless;
 use crate::support::{lake_in, session_of};
 use amend::manifest::apply::apply;
+use amend::manifest::log::VersionLog;
 use amend::manifest::snapshot::Snapshot;
+use amend::manifest::version::Version;
 use amend::{Error, ErrorKind, Lake, Outcome as Answer, Session};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
@@ -56,6 +58,8 @@ pub struct Spec {
     pub absent: i64,
     /// Whether the table is compacted meanwhile.
     pub compacted: bool,
+    /// Whether VACUUM removes all that nobody holds meanwhile. It knows only of its own process, so all sessions are in one then.
+    pub vacuumed: bool,
     /// Whether the store fails now and then.
     pub faulty: bool,
 }
@@ -67,7 +71,8 @@ impl Spec {
         let (clients, keys) = (random.random_range(4..7), random.random_range(3..8));
         // Two that insert a key which neither has read both land under snapshot isolation.
         let absent = if isolation == Isolation::Serializable { 2 } else { 0 };
-        Spec { seed, workload, isolation, transactions, clients, keys, absent, compacted: seed.is_multiple_of(2), faulty: seed % 4 >= 2 }
+        let (compacted, vacuumed, faulty) = (seed.is_multiple_of(2), seed.is_multiple_of(3), seed % 4 >= 2);
+        Spec { seed, workload, isolation, transactions, clients, keys, absent, compacted, vacuumed, faulty }
     }
 }
 
@@ -88,6 +93,8 @@ pub struct Met {
     pub compactions: usize,
     pub rows_carried: u64,
     pub reran: u64,
+    /// Objects that VACUUM removed.
+    pub removed: usize,
 }
 
 /// What compacts the table; the last two give rows another order.
@@ -102,6 +109,8 @@ struct World {
     ended: Mutex<Vec<Ended>>,
     complaints: Mutex<Vec<String>>,
     met: Mutex<Met>,
+    /// The versions of the table, up to some number, read before VACUUM removes them.
+    versions: Mutex<Vec<Arc<Version>>>,
 }
 
 /// A transaction as its client knows it.
@@ -127,6 +136,7 @@ pub async fn run(spec: Spec) -> Observed {
         ended: Mutex::default(),
         complaints: Mutex::default(),
         met: Mutex::default(),
+        versions: Mutex::default(),
     });
     let session = session_of(&calm, 1).await;
     prepare(&session, spec).await;
@@ -134,13 +144,19 @@ pub async fn run(spec: Spec) -> Observed {
         restless.iter().for_each(|store| store.fail_some(14, spec.transactions / 2));
     }
     let compacting = spec.compacted.then(|| tokio::spawn(compact(world.clone(), lakes[1].clone())));
-    let clients: Vec<_> = (0..spec.clients).map(|who| tokio::spawn(client(world.clone(), lakes[who % 2].clone(), who))).collect();
+    let vacuuming = spec.vacuumed.then(|| tokio::spawn(vacuum(world.clone(), lakes[1].clone(), calm.clone())));
+    let clients: Vec<_> = (0..spec.clients)
+        .map(|who| tokio::spawn(client(world.clone(), lakes[if spec.vacuumed { 1 } else { who % 2 }].clone(), who)))
+        .collect();
     for client in clients {
         client.await.unwrap();
     }
     world.done.store(true, Ordering::Release);
     if let Some(compacting) = compacting {
         compacting.await.unwrap();
+    }
+    if let Some(vacuuming) = vacuuming {
+        vacuuming.await.unwrap();
     }
     // The last word: everything, read by one who came when all were gone.
     let all: Vec<i64> = (0..spec.keys).collect();
@@ -178,6 +194,33 @@ async fn compact(world: Arc<World>, lake: Lake) {
             Ok(other) => world.complain(format!("OPTIMIZE answered {other:?}")),
             Err(error) => world.excuse("OPTIMIZE", &error, false),
         }
+        for _ in 0..random.random_range(0..60) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Removes all that nobody holds until the others are done. What it removes of versions is remembered.
+async fn vacuum(world: Arc<World>, lake: Lake, calm: Lake) {
+    let session = session_of(&lake, 1).await;
+    session.execute("SET amend.allow_short_retention = true").await.unwrap();
+    let mut random = StdRng::seed_from_u64(world.spec.seed + 2_000_000);
+    let log = calm.table("t").await.unwrap();
+    while !world.done.load(Ordering::Acquire) {
+        let newest = world.remember(&log).await;
+        let kept = match lake.table("t").await {
+            Ok(log) => log.leases().take(newest),
+            Err(error) => {
+                world.excuse("a look at the table", &error, false);
+                continue;
+            }
+        };
+        match session.execute("VACUUM t RETAIN 0 HOURS").await {
+            Ok(Answer::Rows(rows)) => world.met.lock().unwrap().removed += rows.batches.iter().map(|batch| batch.num_rows()).sum::<usize>(),
+            Ok(other) => world.complain(format!("VACUUM answered {other:?}")),
+            Err(error) => world.excuse("VACUUM", &error, false),
+        }
+        drop(kept);
         for _ in 0..random.random_range(0..60) {
             tokio::task::yield_now().await;
         }
@@ -352,14 +395,26 @@ impl World {
         }
     }
 
+    /// Remembers the versions that came to be since the last time, and gives the newest.
+    async fn remember(&self, log: &VersionLog) -> u64 {
+        let newest = log.newest_number().await.unwrap();
+        let known = self.versions.lock().unwrap().len() as u64;
+        for number in known + 1..=newest {
+            let version = log.read(number).await.unwrap();
+            self.versions.lock().unwrap().push(version);
+        }
+        newest
+    }
+
     /// Holds what was told against the log, takes from it how the others ended, and says what does not fit.
     async fn settle(&self, lake: &Lake) -> Vec<String> {
         let log = lake.table("t").await.unwrap();
         let mut places: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         let mut complaints = std::mem::take(&mut *self.complaints.lock().unwrap());
         let mut replayed: Option<Snapshot> = None;
-        for number in 1..=log.newest_number().await.unwrap() {
-            let version = log.read(number).await.unwrap();
+        self.remember(&log).await;
+        for version in std::mem::take(&mut *self.versions.lock().unwrap()) {
+            let number = version.snapshot.version;
             let mut before = replayed.take().unwrap_or_else(|| Snapshot::empty(version.snapshot.table_id));
             for committed in &version.transactions {
                 match apply(&before, &committed.transaction, number) {
