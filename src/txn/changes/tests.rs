@@ -135,6 +135,12 @@ fn values_that_are_removed_are_told_of_where_rows_were_before() {
 }
 
 #[test]
+fn deletions_that_a_rewrite_carried_are_no_change() {
+    assert!(changes(vec![rewrite(&[old(1)], 0), vec![delete(new(0), [])]]).is_empty());
+    assert!(changes(vec![vec![delete(old(1), [])]]).is_empty());
+}
+
+#[test]
 fn any_change_is_one() {
     let (rows, fields) = ([1].into_iter().collect(), BTreeSet::from([FieldId(2)]));
     assert!(Changes::default().is_empty());
