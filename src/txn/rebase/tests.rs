@@ -5,6 +5,7 @@ mod carry;
 mod columns;
 mod composites;
 mod deletes;
+mod gathers;
 mod maps;
 mod moves;
 mod reserved;
