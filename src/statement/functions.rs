@@ -1,5 +1,6 @@
-//! Table functions: `table_history('t')`, `table_transactions('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
+//! Table functions: `table_changes('t', 3, 5)`, `table_history('t')`, `table_transactions('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
 
+pub mod changes;
 mod history;
 mod of_table;
 mod properties;
@@ -21,6 +22,7 @@ pub fn register(ctx: &SessionContext, lake: &Lake) {
     ctx.register_udtf(history::History::NAME, Arc::new(FunctionOfTable::<history::History>::new(lake.clone())));
     ctx.register_udtf(properties::Properties::NAME, Arc::new(FunctionOfTable::<properties::Properties>::new(lake.clone())));
     ctx.register_udtf(transactions::Transactions::NAME, Arc::new(FunctionOfTable::<transactions::Transactions>::new(lake.clone())));
+    ctx.register_udtf(changes::spelled::NAME, Arc::new(changes::NotSpelled));
     ctx.register_udtf("tpch", Arc::new(tpch::TpchFunction));
 }
 

@@ -118,7 +118,7 @@ impl Session {
 
     async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
         let sql = sql.trim().trim_end_matches(';').trim_end();
-        let command = parse::parse(&stars::spell(&time_travel::rewrite(sql)?))?;
+        let command = parse::parse(&stars::spell(&functions::changes::spelled::rewrite(&time_travel::rewrite(sql)?)?))?;
         if staging && !command.changes_rows() {
             return Err(Error::invalid("only OPTIMIZE, INSERT, UPDATE, DELETE, MERGE and TRUNCATE can be staged"));
         }

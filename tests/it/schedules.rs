@@ -13,6 +13,7 @@
 //!
 //! `AMEND_SCHEDULES=20000` tries more of them, `AMEND_SCHEDULE_SEED=17` only that one, and prints it.
 
+mod feed;
 mod model;
 mod plan;
 
@@ -54,6 +55,8 @@ struct Met {
     vectors_merged: u64,
     groups_dropped: u64,
     already_deleted: u64,
+    updates_told: u64,
+    updates_not_told: u64,
 }
 
 /// Runs a schedule: what was met, or what went wrong.
@@ -234,6 +237,9 @@ impl World {
             let sql = format!("SELECT k, v FROM t VERSION AS OF {version}");
             same(try_rows(&self.reader, &sql).await, &self.model.rows_of(version)).map_err(|error| format!("{sql}: {error}"))?;
         }
+        let told = feed::check(&self.reader, &self.model).await.map_err(|error| format!("the changes: {error}"))?;
+        self.met.updates_told += told.updates;
+        self.met.updates_not_told += told.deletions_and_insertions;
         assert_nothing_left_behind(&self.lake, "t", "a schedule").await;
         Ok(())
     }
@@ -314,6 +320,8 @@ impl Met {
         self.vectors_merged += more.vectors_merged;
         self.groups_dropped += more.groups_dropped;
         self.already_deleted += more.already_deleted;
+        self.updates_told += more.updates_told;
+        self.updates_not_told += more.updates_not_told;
     }
 
     /// Schedules in which nothing meets prove nothing.
@@ -326,6 +334,7 @@ impl Met {
             self.vectors_merged,
             self.groups_dropped,
             self.already_deleted,
+            self.updates_told,
         ];
         assert!(rare.into_iter().all(|met| met >= 20), "{self:?}");
     }

@@ -26,7 +26,8 @@ fn it_is_empty_if_no_step_does_anything() {
 fn the_next_tokens_are_after_the_largest_of_their_kind() {
     let nothing = transaction(vec![vec![reserve()]]);
     assert_eq!([nothing.next_fragment_token(), nothing.next_field_token(), nothing.next_base_token()], [Token(0); 3]);
-    let fragment = |id| Action::AddFragment(AddFragment { id, physical_rows: 1, data_change: true });
+    let fragment =
+        |id| Action::AddFragment(AddFragment { id, physical_rows: 1, data_change: true, replacing: roaring::RoaringBitmap::new() });
     let (name, field_type, metadata) = (String::new(), FieldType::Struct, BTreeMap::new());
     let base = Base { name: None, location: String::new() };
     let some = transaction(vec![
