@@ -31,3 +31,4 @@ mod shell;
 mod slt;
 mod support;
 mod vacuum;
+mod verify;

@@ -17,7 +17,7 @@ mod feed;
 mod model;
 mod plan;
 
-use crate::support::{Row, assert_nothing_left_behind, session_of, try_rows};
+use crate::support::{Row, assert_nothing_left_behind, problems, session_of, try_rows};
 use amend::statement::session::StagedChange;
 use amend::txn::composite::RowCounts;
 use amend::{Changed, Error, Lake, Outcome, Session};
@@ -240,6 +240,12 @@ impl World {
         let told = feed::check(&self.reader, &self.model).await.map_err(|error| format!("the changes: {error}"))?;
         self.met.updates_told += told.updates;
         self.met.updates_not_told += told.deletions_and_insertions;
+        if self.model.newest().is_multiple_of(8) {
+            let problems = problems(&self.reader, "VERIFY TABLE t ALL VERSIONS").await;
+            if !problems.is_empty() {
+                return Err(format!("VERIFY says {problems:?}"));
+            }
+        }
         assert_nothing_left_behind(&self.lake, "t", "a schedule").await;
         Ok(())
     }
