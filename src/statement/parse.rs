@@ -31,6 +31,8 @@ pub enum Command {
     },
     /// VACUUM.
     Vacuum(Vacuum),
+    /// VERIFY.
+    Verify(Verify),
     /// DESCRIBE HISTORY of a table.
     History(String),
     /// ALTER TABLE .. UNSET TBLPROPERTIES.
@@ -61,6 +63,7 @@ impl Command {
             | Command::Rollback
             | Command::ExplainOptimize { .. }
             | Command::Vacuum(_)
+            | Command::Verify(_)
             | Command::History(_)
             | Command::UnsetProperties(_)
             | Command::AddFiles(_)
@@ -115,6 +118,15 @@ pub struct Vacuum {
     pub retain_ms: Option<u64>,
     /// Whether it is only said what would go.
     pub dry_run: bool,
+}
+
+/// VERIFY [TABLE] t [ALL VERSIONS].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verify {
+    /// The table.
+    pub table: String,
+    /// Whether all versions are looked at that are kept, and not only the newest.
+    pub all_versions: bool,
 }
 
 /// ALTER TABLE [IF EXISTS] t UNSET TBLPROPERTIES ('k', ..).
@@ -215,7 +227,7 @@ pub fn parse(sql: &str) -> Result<Command> {
         },
         ["VACUUM", ..] => Command::Vacuum(vacuum(&mut parser)?),
         ["RESTORE", ..] => Command::Restore(restore(&mut parser)?),
-        ["VERIFY", ..] => return Err(Error::unsupported("VERIFY TABLE", None)),
+        ["VERIFY", ..] => Command::Verify(verify(&mut parser)?),
         _ => return Ok(Command::Sql(Box::new(single(sql)?))),
     };
     end(&mut parser)?;
@@ -279,6 +291,17 @@ fn vacuum(parser: &mut DFParser<'_>) -> Result<Vacuum> {
         skip(parser, 2);
     }
     Ok(Vacuum { table, retain_ms, dry_run })
+}
+
+fn verify(parser: &mut DFParser<'_>) -> Result<Verify> {
+    parser.parser.next_token();
+    optional(parser, &["TABLE"]);
+    let table = table_name(parser)?;
+    let all_versions = words(parser, 2) == ["ALL", "VERSIONS"];
+    if all_versions {
+        skip(parser, 2);
+    }
+    Ok(Verify { table, all_versions })
 }
 
 /// A list, with or without parentheses around it.
@@ -431,7 +454,7 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 51] = [
+    const KNOWN: [&str; 53] = [
         "CREATE",
         "FROM",
         "ADD",
@@ -472,6 +495,8 @@ fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
         "VACUUM",
         "RESTORE",
         "VERIFY",
+        "ALL",
+        "VERSIONS",
         "FULL",
         "TABLE",
         "WHERE",
@@ -635,7 +660,7 @@ mod tests {
 
     #[test]
     fn what_is_not_offered_says_so() {
-        for sql in ["ROLLBACK TO x", "SAVEPOINT x", "VERIFY TABLE t"] {
+        for sql in ["ROLLBACK TO x", "SAVEPOINT x"] {
             let error = parse(sql).unwrap_err();
             assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
         }

@@ -7,12 +7,13 @@ use super::alter::Alteration;
 use super::constraints::Definition;
 use super::forms::stars;
 use super::lake::Lake;
-use super::outcome::{Changed, Outcome, Rows};
+use super::outcome::{Changed, Outcome, Rows, verified};
 use super::parse::{self, Command, FilesOf, Optimize, Vacuum, plain_name};
 use super::replace::{self, Replacement};
 use super::{adopt, alter, create, forms, functions, install, time_travel};
 use crate::commit;
 use crate::error::{Error, Result};
+use crate::maintain::verify::verify;
 use crate::manifest::log::VersionLog;
 use crate::plan::optimize;
 use crate::plan::options::options;
@@ -119,7 +120,7 @@ impl Session {
 
     async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
         let sql = sql.trim().trim_end_matches(';').trim_end();
-        let command = parse::parse(&stars::spell(&time_travel::rewrite(sql)?))?;
+        let command = parse::parse(&stars::spell(&functions::changes::spelled::rewrite(&time_travel::rewrite(sql)?)?))?;
         if staging && !command.changes_rows() {
             return Err(Error::invalid("only OPTIMIZE, INSERT, UPDATE, DELETE, MERGE and TRUNCATE can be staged"));
         }
@@ -156,6 +157,10 @@ impl Session {
                 explained(&displayable(plan.as_ref()).indent(*verbose).to_string())
             }
             Command::Vacuum(vacuum) => self.vacuum(vacuum, sql).await,
+            Command::Verify(wanted) => {
+                let log = self.lake.table(&wanted.table).await?;
+                verified(verify(&log, wanted.all_versions, &self.ctx.task_ctx()).await?)
+            }
             Command::History(table) => {
                 let rows = functions::history(self.lake.table(table).await?.as_ref()).await?;
                 Ok(Outcome::Rows(Rows { schema: rows.schema(), batches: vec![rows] }))
