@@ -10,17 +10,18 @@ use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Ident, Merge, MergeAction, MergeInsertKind, ObjectName, Parens, TableFactor, Values,
 };
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// The name that stands for all columns.
 const ALL: &str = "*";
 
 /// The statement's text with its stars spelled so that the parser takes them.
-pub fn spell(sql: &str) -> String {
+pub fn spell(sql: &str, dialect: &dyn Dialect) -> String {
     if !sql.contains('*') || !sql.to_ascii_uppercase().contains("MERGE") {
         return sql.to_owned();
     }
-    let Some((tokens, offsets)) = tokens::cut(sql) else { return sql.to_owned() };
+    let Some((tokens, offsets)) = tokens::cut(sql, dialect) else { return sql.to_owned() };
     let mut spelled = String::with_capacity(sql.len());
     let mut copied = 0;
     for (at, offset) in offsets.iter().enumerate() {
@@ -116,6 +117,7 @@ async fn columns(state: &SessionState, table: &TableFactor) -> Result<Vec<Ident>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
 
     #[test]
     fn only_the_stars_of_merge_clauses_are_spelled() {
@@ -129,7 +131,7 @@ mod tests {
             ("WHEN MATCHED THEN UPDATE SET a = '*' /* UPDATE SET * */", "WHEN MATCHED THEN UPDATE SET a = '*' /* UPDATE SET * */"),
             ("WHEN NOT MATCHED THEN INSERT VALUES (2 * s.a)", "WHEN NOT MATCHED THEN INSERT VALUES (2 * s.a)"),
         ] {
-            assert_eq!(spell(&format!("{merge}{given}")), format!("{merge}{expected}"));
+            assert_eq!(spell(&format!("{merge}{given}"), &GenericDialect {}), format!("{merge}{expected}"));
         }
     }
 }
