@@ -8,6 +8,7 @@
 //!   UPDATE with FROM or WITH                          likewise
 //!   UPDATE .. SET (a, b) = ..                         an assignment for each column (`assignments`)
 //!   MERGE .. UPDATE SET * .. INSERT *                 every column from the source (`stars`)
+//!   MERGE .. WHEN NOT MATCHED .. VALUES (a)           the source's column a (`sides`)
 //! ```
 //!
 //! Always holds: a clause that would be lost on the way is refused.
@@ -15,6 +16,7 @@
 mod assignments;
 mod returning;
 mod rows;
+mod sides;
 pub mod stars;
 
 use super::parse::ReplaceWhere;
@@ -40,6 +42,7 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
     let (rows, returning) = put_plainly(innermost(&mut statement))?;
     if let Some(Statement::Merge(merge)) = innermost(&mut statement) {
         stars::expand(state, merge).await?;
+        sides::qualify(state, merge).await?;
     }
     let plan = state.statement_to_plan(statement).await?;
     let plan = match rows {

@@ -94,7 +94,7 @@ fn is_star(assignment: &Assignment) -> bool {
 }
 
 /// What the columns of a table are qualified by.
-fn known_as(table: &TableFactor) -> Result<Ident> {
+pub(super) fn known_as(table: &TableFactor) -> Result<Ident> {
     let named = match table {
         TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
         TableFactor::Table { name, .. } => name.0.last().and_then(|part| part.as_ident()).cloned(),
@@ -104,7 +104,7 @@ fn known_as(table: &TableFactor) -> Result<Ident> {
 }
 
 /// The target's columns.
-async fn columns(state: &SessionState, table: &TableFactor) -> Result<Vec<Ident>> {
+pub(super) async fn columns(state: &SessionState, table: &TableFactor) -> Result<Vec<Ident>> {
     let TableFactor::Table { name, .. } = table else {
         return Err(Error::invalid(format!("'{table}' is no table to merge into")));
     };
