@@ -1,5 +1,6 @@
-//! Table functions: `table_history('t')`, `table_transactions('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
+//! Table functions: `table_history('t')`, `table_constraints('t')`, `table_transactions('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
 
+mod constraints;
 mod history;
 mod of_table;
 mod properties;
@@ -19,6 +20,8 @@ pub use history::history;
 /// Makes the functions known to a context.
 pub fn register(ctx: &SessionContext, lake: &Lake) {
     ctx.register_udtf(history::History::NAME, Arc::new(FunctionOfTable::<history::History>::new(lake.clone())));
+    let constraints = FunctionOfTable::<constraints::TableConstraints>::new(lake.clone());
+    ctx.register_udtf(constraints::TableConstraints::NAME, Arc::new(constraints));
     ctx.register_udtf(properties::Properties::NAME, Arc::new(FunctionOfTable::<properties::Properties>::new(lake.clone())));
     ctx.register_udtf(transactions::Transactions::NAME, Arc::new(FunctionOfTable::<transactions::Transactions>::new(lake.clone())));
     ctx.register_udtf("tpch", Arc::new(tpch::TpchFunction));

@@ -10,6 +10,7 @@
 mod adopt;
 mod alter;
 mod catalog;
+mod constraints;
 mod create;
 mod forms;
 pub mod functions;

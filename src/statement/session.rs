@@ -4,6 +4,7 @@
 //! leaves only ROLLBACK.
 
 use super::alter::Alteration;
+use super::constraints::Definition;
 use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows};
@@ -183,16 +184,16 @@ impl Session {
         }
     }
 
-    async fn sql(&self, statement: DfStatement, sql: &str) -> Result<Outcome> {
+    async fn sql(&self, mut statement: DfStatement, sql: &str) -> Result<Outcome> {
         if parse::looks_at_names(&statement, sql) {
             // DataFusion asks for names where it cannot wait for a store.
             self.lake.table_names().await?;
         }
         let state = self.ctx.state();
-        let mut not_null = vec![];
+        let mut definition = Definition::default();
         let mut shows_tables = false;
-        if let DfStatement::Statement(statement) = &statement {
-            match statement.as_ref() {
+        if let DfStatement::Statement(statement) = &mut statement {
+            match statement.as_mut() {
                 Statement::AlterTable(alter) => return self.alter(&state, Alteration::Operations(alter), sql).await,
                 Statement::Drop {
                     object_type: ObjectType::Table,
@@ -211,13 +212,13 @@ impl Session {
                 Statement::CreateSchema { .. } | Statement::CreateDatabase { .. } => {
                     return Err(Error::unsupported("CREATE SCHEMA", Some("tables live in the namespace public")));
                 }
-                Statement::CreateTable(table) => not_null = create::check_columns(table)?,
+                Statement::CreateTable(table) => definition = Definition::take(table)?,
                 Statement::ShowTables { .. } => shows_tables = true,
                 _ => {}
             }
         }
         match forms::plan(&state, statement).await? {
-            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => self.create_table(&state, create, &not_null, sql).await,
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => self.create_table(&state, create, &definition, sql).await,
             plan if shows_tables => {
                 // DataFusion also lists the views that make up the information schema.
                 let own = col("table_schema").not_eq(lit("information_schema"));
@@ -331,20 +332,20 @@ impl Session {
         }
     }
 
-    async fn create_table(&self, state: &SessionState, create: CreateMemoryTable, not_null: &[usize], sql: &str) -> Result<Outcome> {
+    async fn create_table(&self, state: &SessionState, create: CreateMemoryTable, definition: &Definition, sql: &str) -> Result<Outcome> {
         let name = create.name.table();
         loop {
             let existing = self.lake.find(name).await?;
             if let Some(log) = existing.as_ref().filter(|_| create.or_replace) {
                 create::check(&create, name)?;
-                return self.replace(log, Replacement::Create { create: &create, not_null }, sql).await;
+                return self.replace(log, Replacement::Create { create: &create, definition }, sql).await;
             }
             self.no_transaction("CREATE TABLE")?;
             // A view or an external table of this session may have the name.
             if existing.is_none() && self.ctx.table_exist(TableReference::bare(name))? {
                 return name_is_taken(name, create.if_not_exists);
             }
-            match create::create_table(&self.lake, state, &create, not_null, sql).await {
+            match create::create_table(&self.lake, state, &create, definition, sql).await {
                 // Another created it first, and is replaced.
                 Err(Error::TableExists { .. }) if create.or_replace => {}
                 done => return done.map(changed),

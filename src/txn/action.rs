@@ -198,3 +198,6 @@ impl TryFrom<wire::Action> for Action {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,9 +23,7 @@ pub mod wire;
 
 use packed::PackedPositions;
 use roaring::RoaringBitmap;
-use roaring::bitmap::Iter;
 use std::fmt;
-use std::iter::Peekable;
 
 /// The most rows that a rewrite may give another order: positions have 32 bits.
 pub const MAX_PERMUTED_ROWS: u64 = 1 << 32;
@@ -270,7 +268,7 @@ impl MapSource {
 /// Counts absent rows.
 enum Before<'a> {
     /// By walking over them beside the rows that are asked for.
-    Beside { absent: Peekable<Iter<'a>>, passed: u32 },
+    Beside { absent: Vec<u32>, passed: usize },
     /// Anew for each row.
     Anew { absent: &'a RoaringBitmap },
 }
@@ -280,20 +278,25 @@ impl<'a> Before<'a> {
     fn new(absent: &'a RoaringBitmap, rows: &RoaringBitmap) -> Self {
         match rows.len().saturating_mul(ABSENT_PER_RANK) < absent.len() {
             true => Before::Anew { absent },
-            false => Before::Beside { absent: absent.iter().peekable(), passed: 0 },
+            false => {
+                // Decoded at once, which is several times faster than one after another.
+                let mut decoded = vec![0; absent.len() as usize];
+                let decoded_rows = absent.iter().next_many(&mut decoded).len();
+                decoded.truncate(decoded_rows);
+                Before::Beside { absent: decoded, passed: 0 }
+            }
         }
     }
 
-    /// How many absent rows come before a row; `None` if it is one of them. Rows are asked for in ascending order.
+    /// How many absent rows come before a row; `None` if it is one of them. Rows are asked for in ascending order. (They are
+    /// rows of one fragment, so their number has 32 bits.)
     fn count(&mut self, row: u32) -> Option<u32> {
         match self {
             Before::Beside { absent, passed } => {
-                while absent.next_if(|absent| *absent < row).is_some() {
-                    *passed += 1;
-                }
-                (absent.peek() != Some(&row)).then_some(*passed)
+                let rest = absent.get(*passed..).unwrap_or_default();
+                *passed += rest.iter().take_while(|absent| **absent < row).count();
+                (absent.get(*passed) != Some(&row)).then_some(*passed as u32)
             }
-            // They are rows of one fragment, so their number has 32 bits.
             Before::Anew { absent } => (!absent.contains(row)).then(|| absent.rank(row) as u32),
         }
     }

@@ -58,7 +58,8 @@ impl Changes {
                             own.extend(&change.targets);
                         }
                     }
-                    Action::SetDeletionFile(set) if existed(set.fragment, None) => {
+                    // (Of what was deleted by others before, and carried to where the rows are now, nothing is new.)
+                    Action::SetDeletionFile(set) if existed(set.fragment, None) && !set.added.is_empty() => {
                         if let Some(id) = landed.minted.fragment(set.fragment) {
                             *changes.deleted.entry(id).or_default() |= &set.added;
                         }

@@ -76,3 +76,22 @@ impl Minted {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_of_each_kind_have_ids_of_their_own() {
+        let minted = Minted {
+            fragments: [(Token(0), FragmentId(3))].into(),
+            fields: [(Token(0), FieldId(4))].into(),
+            bases: [(Token(0), BaseId(5))].into(),
+        };
+        let (bound, unbound) = (Token(0), Token(1));
+        assert_eq!([minted.fragment(Ref::Local(bound)), minted.fragment(Ref::Local(unbound))], [Some(FragmentId(3)), None]);
+        assert_eq!([minted.field(Ref::Local(bound)), minted.field(Ref::Local(unbound))], [Some(FieldId(4)), None]);
+        assert_eq!([minted.base(Ref::Local(bound)), minted.base(Ref::Local(unbound))], [Some(BaseId(5)), None]);
+        assert_eq!(minted.base(Ref::Committed(BaseId(9))), Some(BaseId(9)));
+    }
+}

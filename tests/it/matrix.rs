@@ -1,5 +1,6 @@
 //! Every statement against every other: ours read the table, theirs lands, then ours does. What it comes to is the table in
-//! `docs/concurrency.md`, which is made here and held against the document; `AMEND_WRITE_MATRIX=1` writes it.
+//! `docs/concurrency.md`, which is made here and held against the document, and the files of `slt/concurrency/matrix`;
+//! `AMEND_WRITE_MATRIX=1` writes both.
 //!
 //! ```text
 //!   for each pair, on rows (or columns) apart and on the same:
@@ -12,6 +13,7 @@
 //! where it would fail after theirs; a transaction fails only where a statement by itself is run again.
 
 mod gate;
+mod readable;
 mod statements;
 
 use crate::support::{lake_in, session_of};
@@ -21,6 +23,7 @@ use gate::Gate;
 use object_store::memory::InMemory;
 use statements::{STATEMENTS, Side, Statement};
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,17 +58,11 @@ impl Cell {
     }
 }
 
-/// The table that pairs meet on: six rows in two fragments.
+/// The table that pairs meet on.
 async fn prepared() -> Arc<InMemory> {
     let objects = Arc::new(InMemory::new());
     let session = session_of(&lake_in(objects.clone()), 1).await;
-    for sql in [
-        "CREATE TABLE t (k BIGINT NOT NULL, v INT NOT NULL, w INT NOT NULL, x INT NOT NULL, y INT, z INT)",
-        "SET amend.rows_per_fragment = 3",
-        "INSERT INTO t SELECT value AS k, 0 AS v, value * 10 AS w, value * 100 AS x, 7 AS y, 8 AS z FROM generate_series(1, 6)",
-        // The version after the one that a RESTORE asks for.
-        "ALTER TABLE t SET TBLPROPERTIES ('prepared' = 'yes')",
-    ] {
+    for sql in [readable::ROWS_PER_FRAGMENT].iter().chain(&readable::PREPARATION) {
         session.execute(sql).await.unwrap();
     }
     objects
@@ -86,8 +83,10 @@ async fn contents(objects: &Arc<InMemory>) -> String {
     let names: Vec<&String> = rows.schema.fields().iter().map(|field| field.name()).collect();
     let properties = session.execute("SELECT * FROM table_properties('t') ORDER BY name").await.unwrap();
     let Outcome::Rows(properties) = properties else { panic!("no rows") };
+    let constraints = session.execute("SELECT * FROM table_constraints('t') ORDER BY name").await.unwrap();
+    let Outcome::Rows(constraints) = constraints else { panic!("no rows") };
     let text = |batches| pretty_format_batches(batches).unwrap().to_string();
-    format!("{names:?}\n{}\n{}", text(&rows.batches), text(&properties.batches))
+    format!("{names:?}\n{}\n{}\n{}", text(&rows.batches), text(&properties.batches), text(&constraints.batches))
 }
 
 /// Both one after the other: what the table is then, and whether the second failed.
@@ -124,8 +123,13 @@ async fn by_itself(ours: &Statement, side: Side, theirs: &Statement) -> (Result<
     (outcome, contents(&objects).await)
 }
 
-/// Ours in a transaction around theirs; `None` if it cannot be in one.
-async fn in_a_transaction(ours: &Statement, side: Side, theirs: &Statement) -> Option<(Result<Outcome, Error>, String)> {
+/// Ours in a transaction around theirs, what the table is then, and all of it as records; `None` if it cannot be in one.
+async fn in_a_transaction(
+    ours: &Statement,
+    side: Side,
+    theirs: &Statement,
+    number: usize,
+) -> Option<(Result<Outcome, Error>, String, String)> {
     let objects = prepared().await;
     let lake = lake_in(objects.clone());
     let session = session_for(&lake, ours).await;
@@ -135,7 +139,10 @@ async fn in_a_transaction(ours: &Statement, side: Side, theirs: &Statement) -> O
         outcome => outcome.unwrap(),
     };
     session_for(&lake, theirs).await.execute(&theirs.sql(Side::Theirs)).await.unwrap();
-    Some((session.execute("COMMIT").await, contents(&objects).await))
+    let outcome = session.execute("COMMIT").await;
+    let after = session_of(&lake_in(objects.clone()), 1).await;
+    let records = readable::cell(number, (ours, side), theirs, &outcome, &after).await;
+    Some((outcome, contents(&objects).await, records))
 }
 
 fn cell_of(outcome: &Result<Outcome, Error>) -> Cell {
@@ -149,7 +156,7 @@ fn cell_of(outcome: &Result<Outcome, Error>) -> Cell {
 }
 
 /// One pair.
-async fn meet(ours: &'static Statement, side: Side, theirs: &'static Statement) -> Result<Cell, String> {
+async fn meet(ours: &'static Statement, side: Side, theirs: &'static Statement, number: usize) -> Result<(Cell, String), String> {
     let (after_theirs, refused) = serially((theirs, Side::Theirs), (ours, side)).await;
     let (before_theirs, theirs_refused) = serially((ours, side), (theirs, Side::Theirs)).await;
     let what = format!("theirs: {}; ours: {}", theirs.sql(Side::Theirs), ours.sql(side));
@@ -167,31 +174,38 @@ async fn meet(ours: &'static Statement, side: Side, theirs: &'static Statement) 
     if !is_right(&alone, &found) || cell == Cell::Refused && !refused {
         return Err(wrong("by itself", &alone, &found));
     }
-    let Some((together, found)) = in_a_transaction(ours, side, theirs).await else { return Ok(cell) };
-    match &together {
-        Err(error) if error.sqlstate() != "40001" => Err(wrong("in a transaction", &together, &found)),
-        Err(_) if cell == Cell::Refused => Ok(cell),
-        Err(_) => Ok(Cell::Again),
+    let Some((together, found, records)) = in_a_transaction(ours, side, theirs, number).await else { return Ok((cell, String::new())) };
+    let cell = match &together {
+        Err(error) if error.sqlstate() != "40001" => return Err(wrong("in a transaction", &together, &found)),
+        Err(_) if cell == Cell::Refused => cell,
+        Err(_) => Cell::Again,
         // A rewrite of which nothing is left is planned again, if it stands by itself.
-        Ok(_) if cell == Cell::Again && cell_of(&together) == Cell::Dropped && is_right(&together, &found) => Ok(Cell::Dropped),
+        Ok(_) if cell == Cell::Again && cell_of(&together) == Cell::Dropped && is_right(&together, &found) => Cell::Dropped,
         Ok(_) if !is_right(&together, &found) || matches!(cell, Cell::Again | Cell::Refused) => {
-            Err(format!("by itself {cell:?}: {}", wrong("in a transaction", &together, &found)))
+            return Err(format!("by itself {cell:?}: {}", wrong("in a transaction", &together, &found)));
         }
-        Ok(_) => Ok(cell),
-    }
+        Ok(_) => cell,
+    };
+    Ok((cell, records))
 }
 
-/// A row of the matrix: ours after each of theirs, apart and on the same.
-async fn row(ours: &'static Statement) -> Result<String, String> {
+/// A row of the matrix: ours after each of theirs, apart and on the same; and the same as a sqllogictest file.
+async fn row(ours: &'static Statement) -> Result<(String, String), String> {
     let mut line = format!("| {} |", ours.name);
-    for theirs in STATEMENTS {
-        let (apart, same) = (meet(ours, Side::Apart, theirs).await?, meet(ours, Side::Same, theirs).await?);
+    let mut file = readable::heading(ours);
+    for (number, theirs) in STATEMENTS.iter().enumerate() {
+        let (apart, records) = meet(ours, Side::Apart, theirs, 2 * number + 1).await?;
+        file.push_str(&records);
+        let (same, records) = meet(ours, Side::Same, theirs, 2 * number + 2).await?;
+        if ours.sql(Side::Same) != ours.sql(Side::Apart) {
+            file.push_str(&records);
+        }
         match apart == same {
             true => write!(line, " {} |", same.word()).unwrap(),
             false => write!(line, " {}, same: {} |", apart.word(), same.word()).unwrap(),
         }
     }
-    Ok(line + "\n")
+    Ok((line + "\n", file))
 }
 
 /// What was run again says so: here it is the session that resolves names anew, not the statement's last node.
@@ -211,10 +225,13 @@ async fn every_pair_comes_to_what_the_document_says() {
     table.push_str("\n|---|");
     STATEMENTS.iter().for_each(|_| table.push_str("---|"));
     table.push('\n');
-    let mut wrong = Vec::new();
-    for row in rows {
+    let (mut wrong, mut files) = (Vec::new(), Vec::new());
+    for (row, ours) in rows.into_iter().zip(STATEMENTS) {
         match row.await.unwrap().expect("a pair that does not end") {
-            Ok(row) => table.push_str(&row),
+            Ok((row, records)) => {
+                table.push_str(&row);
+                files.push((Path::new(env!("CARGO_MANIFEST_DIR")).join(readable::file(ours)), records));
+            }
             Err(reason) => wrong.push(reason),
         }
     }
@@ -224,7 +241,15 @@ async fn every_pair_comes_to_what_the_document_says() {
     let (written, after) = rest.split_once(END).expect("the matrix has an end");
     if std::env::var_os("AMEND_WRITE_MATRIX").is_some() {
         std::fs::write(DOCUMENT, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+        for (path, records) in files {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, records).unwrap();
+        }
         return;
+    }
+    for (path, records) in files {
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == records, "{} is not what the matrix says; AMEND_WRITE_MATRIX=1 writes it", path.display());
     }
     assert!(written == table, "docs/concurrency.md says something else; it must say\n{table}");
 }

@@ -124,6 +124,23 @@ async fn update_and_delete() {
 }
 
 #[tokio::test]
+async fn update_in_column_form() {
+    let mut script = Script::with_rows().await;
+    script.say("SET amend.update_form = 'columns'").await;
+    let update = |table: &mut Table, _: &[Table]| table.update_column(0, "v");
+    let rows = [(1, 11), (3, 30), (4, 40), (5, 50), (6, 60)];
+    script.step("UPDATE t SET v = v + 1 WHERE k = 1", "UPDATE", update, ALL, &rows).await;
+    let update = |table: &mut Table, _: &[Table]| {
+        table.update_column(0, "v");
+        table.update_column(1, "v");
+    };
+    let rows = [(1, -11), (3, -30), (4, -40), (5, -50), (6, -60)];
+    script.step("UPDATE t SET v = -v", "UPDATE", update, ALL, &rows).await;
+    script.step("DELETE FROM t WHERE v = -60", "DELETE", |table, _| table.delete(1, &[1]), ALL, &rows[..4]).await;
+    script.step("OPTIMIZE t ORDER BY (k DESC)", "OPTIMIZE", |table, _| table.rewrite(&[0, 1]), ALL, &rows[..4]).await;
+}
+
+#[tokio::test]
 async fn merge() {
     let mut script = Script::with_rows().await;
     let merge = "MERGE INTO t USING (VALUES (1, 100), (5, 500), (7, 700)) AS s (k, v) ON t.k = s.k \
@@ -184,6 +201,12 @@ async fn columns_and_properties() {
     script.step("ALTER TABLE t SET TBLPROPERTIES ('a' = 1, 'b' = 'x')", "ALTER TABLE", set, "SELECT k, w FROM t", &rows).await;
     let unset = |table: &mut Table, _: &[Table]| drop(table.properties.remove("a"));
     script.step("ALTER TABLE t UNSET TBLPROPERTIES ('a')", "ALTER TABLE", unset, "SELECT k, w FROM t", &rows).await;
+    let required = |table: &mut Table, _: &[Table]| table.column("w").nullable = false;
+    script.step("ALTER TABLE t ALTER COLUMN w SET NOT NULL", "ALTER TABLE", required, "SELECT k, w FROM t", &rows).await;
+    let add = |table: &mut Table, _: &[Table]| _ = table.add_column("n", "Leaf(Int32)", true, None);
+    script.step("ALTER TABLE t ADD COLUMN n INT", "ALTER TABLE", add, "SELECT k, w FROM t", &rows).await;
+    let wider = |table: &mut Table, _: &[Table]| table.column("n").data_type = LONG.into();
+    script.step("ALTER TABLE t ALTER COLUMN n TYPE BIGINT", "ALTER TABLE", wider, "SELECT k, w FROM t", &rows).await;
     // New rows have the columns of today.
     let rows = [(1, 10), (3, 30), (4, 40), (5, 50), (6, 60), (7, 70)];
     script.step("INSERT INTO t (k, w) VALUES (7, 70)", "INSERT", |table, _| table.insert(1), "SELECT k, w FROM t", &rows).await;

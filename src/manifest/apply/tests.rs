@@ -188,6 +188,24 @@ fn a_column_without_a_field_is_dead_and_keeps_its_place() {
 }
 
 #[test]
+fn a_part_is_of_a_field_that_is_there_or_was() {
+    let with_part = |part: Option<FieldRef>| {
+        let Action::AddDataFile(mut file) = add_file(own(0), &[1], &[field(1)]) else { panic!("not a file") };
+        file.file.columns[0].parts = vec![FieldId(9)];
+        file.fields.push(part);
+        vec![Action::DropField(DropField { field: field(2) }), add_fragment(0, 1), Action::AddDataFile(file)]
+    };
+    for id in [1, 2] {
+        let (after, _) = after(with_part(Some(field(id))));
+        let column = &after.fragments.get(FragmentId(2)).unwrap().files[0].columns[0];
+        assert_eq!((column.field, &column.parts[..]), (Some(FieldId(1)), &[FieldId(id)][..]));
+    }
+    assert_eq!(refusal(with_part(Some(field(3)))), "field id 3 was never given out");
+    assert_eq!(refusal(with_part(Some(field(0)))), "field id 0 was never given out");
+    assert_eq!(refusal(with_part(None)), "a part of a column of 'data/a.parquet' has no field");
+}
+
+#[test]
 fn a_source_of_a_rewrite_may_be_gone() {
     let (after, _) = after(vec![remove(old(0)), add_fragment(0, 3), moved(&[old(0), old(9)], &[own(0)])]);
     assert_eq!(ids(&after), [1, 2]);

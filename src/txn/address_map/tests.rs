@@ -29,6 +29,18 @@ fn rows_land_where_the_picture_says() {
 }
 
 #[test]
+fn sources_that_nothing_arrived_from_are_not_named() {
+    let source = |absent: &[u32]| MapSource { physical_rows: 3, absent: bitmap(absent) };
+    let map = AddressMap::in_order(vec![source(&[]), source(&[0, 1, 2]), source(&[1])], vec![3, 2]).unwrap();
+    assert_eq!(map.arrivals(0).unwrap(), Arrivals { rows: vec![(0, bitmap(&[0, 1, 2]))], order: None });
+    assert_eq!(map.arrivals(1).unwrap(), Arrivals { rows: vec![(2, bitmap(&[0, 2]))], order: None });
+    let sources = vec![source(&[]), source(&[0, 1, 2]), source(&[1])];
+    let map = AddressMap::permuted(sources, vec![3, 2], &[vec![2, 1, 0], vec![], vec![4, 3]]).unwrap();
+    assert_eq!(map.arrivals(0).unwrap(), Arrivals { rows: vec![(0, bitmap(&[0, 1, 2]))], order: Some(vec![2, 1, 0]) });
+    assert_eq!(map.arrivals(1).unwrap(), Arrivals { rows: vec![(2, bitmap(&[0, 2]))], order: Some(vec![1, 0]) });
+}
+
+#[test]
 fn a_map_that_does_not_add_up_is_refused() {
     let source = |absent: &[u32]| vec![MapSource { physical_rows: 3, absent: bitmap(absent) }];
     assert!(AddressMap::in_order(source(&[1]), vec![3]).unwrap_err().to_string().contains("2 rows left the sources, 3 arrived"));
@@ -122,6 +134,61 @@ fn rows_that_stay_together_take_few_bytes() {
     // Merged with as many others.
     assert!(bytes_per_row((0..rows).map(|row| if row % 2 == 0 { row / 2 } else { rows / 2 + row / 2 }).collect()) < 2.02);
     assert!(bytes_per_row((0..rows).map(|row| row ^ 3).collect()) < 1.3);
+}
+
+#[test]
+fn a_map_in_an_object_is_opened_by_its_length_and_checksum() {
+    let map = AddressMap::in_order(vec![MapSource { physical_rows: 3, absent: bitmap(&[1]) }], vec![2]).unwrap();
+    let (object, crc32c) = wire::seal(&map);
+    assert_eq!(wire::open(&object, object.len() as u64, crc32c), Ok(map));
+    assert!(wire::open(&object, object.len() as u64 + 1, crc32c).is_err());
+    assert!(wire::open(&object, object.len() as u64, crc32c ^ 1).is_err());
+}
+
+#[test]
+fn a_map_names_so_many_fragments_and_no_more() {
+    const MOST: usize = 1 << 20;
+    // Field 2, a source: no rows, and no bytes where its absent rows should be. Field 3, packed: targets without rows.
+    let sources = |count: usize| [&[8, 1][..], &[0x12, 0].repeat(count)].concat();
+    let targets = |count: usize| {
+        let mut bytes = vec![8, 1, 0x1A];
+        prost::encoding::encode_varint(count as u64, &mut bytes);
+        bytes.resize(bytes.len() + count, 0);
+        bytes
+    };
+    let read = |bytes: Vec<u8>| wire::decode(&bytes.into());
+    assert_eq!(read(targets(MOST)).unwrap().targets().len(), MOST);
+    assert_eq!(read(targets(MOST + 1)).unwrap_err().0, "address map names too many fragments");
+    assert_eq!(read(sources(MOST + 1)).unwrap_err().0, "address map names too many fragments");
+    assert_ne!(read(sources(MOST)).unwrap_err().0, "address map names too many fragments");
+}
+
+#[test]
+fn only_rows_of_another_order_have_positions() {
+    let sources = vec![MapSource { physical_rows: 2, absent: bitmap(&[]) }];
+    let mut bytes = wire::encode(&AddressMap::permuted(sources, vec![2], &[vec![1, 0]]).unwrap()).to_vec();
+    assert_eq!(bytes[..2], [8, 2], "the encoding comes first");
+    bytes[1] = 1;
+    assert_eq!(wire::decode(&bytes.clone().into()).unwrap_err().0, "address map has positions of rows that kept their order");
+    bytes[1] = 3;
+    assert_eq!(wire::decode(&bytes.into()).unwrap_err().0, "address map has the unknown encoding 3");
+}
+
+#[test]
+fn positions_have_up_to_32_bits() {
+    let positions = [u32::MAX, 0, 5];
+    let packed = PackedPositions::pack(&positions);
+    assert_eq!(packed.bytes()[4], 32);
+    let read = PackedPositions::parse(packed.bytes().clone(), 3).unwrap();
+    assert_eq!((read.iter().collect::<Vec<_>>(), &read), (positions.map(u64::from).to_vec(), &packed));
+    // One position is its base, and no bits.
+    let alone = PackedPositions::pack(&[7]);
+    assert_eq!((alone.bytes().len(), PackedPositions::parse(alone.bytes().clone(), 1)), (5, Ok(alone.clone())));
+    assert_eq!(PackedPositions::parse(alone.bytes().slice(..4), 1).unwrap_err().0, "packed positions are cut short");
+    let mut wider = packed.bytes().to_vec();
+    wider[4] = 33;
+    wider.push(0);
+    assert_eq!(PackedPositions::parse(wider.into(), 3).unwrap_err().0, "packed positions are wider than 32 bits");
 }
 
 proptest! {

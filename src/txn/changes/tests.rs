@@ -120,3 +120,32 @@ fn columns_written_over_are_told_of_with_their_fields() {
     let later = changes(vec![rewritten, vec![column(new(0), true)]]);
     assert_eq!(later.columns, BTreeMap::from([(FragmentId(100), fields(&[2]))]));
 }
+
+#[test]
+fn values_that_are_removed_are_told_of_where_rows_were_before() {
+    let tombstone = |fragment, data_change| {
+        Action::TombstoneFieldData(TombstoneFieldData { fragment, fields: vec![Ref::Committed(FieldId(3))], data_change })
+    };
+    let columns = |steps| changes(steps).columns.into_keys().map(|id| id.0).collect::<Vec<_>>();
+    assert_eq!(columns(vec![vec![tombstone(old(1), true), tombstone(old(2), false)]]), [1]);
+    assert_eq!(columns(vec![vec![add(0, true)], vec![tombstone(new(0), true)]]), [0; 0]);
+    let rewritten = [rewrite(&[old(1)], 0), vec![tombstone(new(0), true)]];
+    assert_eq!(columns(vec![rewritten.concat()]), [0; 0]);
+    assert_eq!(columns(rewritten.to_vec()), [100]);
+}
+
+#[test]
+fn deletions_that_a_rewrite_carried_are_no_change() {
+    assert!(changes(vec![rewrite(&[old(1)], 0), vec![delete(new(0), [])]]).is_empty());
+    assert!(changes(vec![vec![delete(old(1), [])]]).is_empty());
+}
+
+#[test]
+fn any_change_is_one() {
+    let (rows, fields) = ([1].into_iter().collect(), BTreeSet::from([FieldId(2)]));
+    assert!(Changes::default().is_empty());
+    assert!(!Changes { added: ids(&[1]), ..Changes::default() }.is_empty());
+    assert!(!Changes { deleted: BTreeMap::from([(FragmentId(1), rows)]), ..Changes::default() }.is_empty());
+    assert!(!Changes { removed: ids(&[1]), ..Changes::default() }.is_empty());
+    assert!(!Changes { columns: BTreeMap::from([(FragmentId(1), fields)]), ..Changes::default() }.is_empty());
+}

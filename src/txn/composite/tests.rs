@@ -3,7 +3,8 @@
 use super::*;
 use crate::table::fragment::Base;
 use crate::table::schema::FieldType;
-use crate::txn::action::{AddBase, AddField, AddFragment, ReserveFragmentIds};
+use crate::txn::action::{AddBase, AddField, AddFragment, RemoveFragment, ReserveFragmentIds, ResetTable, SetDeletionFile};
+use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
 
 fn transaction(steps: Vec<Vec<Action>>) -> Transaction {
@@ -50,4 +51,22 @@ fn it_is_named_by_a_uuid_and_told_statement_by_statement() {
         (two.id.to_string().as_str(), two.describe().as_str()),
         ("01900000-0000-7000-8000-0000000000aa", "statement 0; statement 1")
     );
+}
+
+#[test]
+fn a_rewrite_changes_no_data() {
+    let changes = |actions: Vec<Action>| transaction(vec![vec![reserve()], actions]).changes_data();
+    let fragment = Ref::Committed(FragmentId(1));
+    for data_change in [true, false] {
+        let add = Action::AddFragment(AddFragment { id: Ref::Local(Token(0)), physical_rows: 1, data_change });
+        let remove = Action::RemoveFragment(RemoveFragment { fragment, data_change });
+        assert_eq!((changes(vec![add]), changes(vec![remove])), (data_change, data_change));
+    }
+    let delete = |rows: &[u32]| {
+        let added: RoaringBitmap = rows.iter().copied().collect();
+        Action::SetDeletionFile(SetDeletionFile { fragment, vector: None, added, replaced: RoaringBitmap::new() })
+    };
+    // The targets of a rewrite begin with what others deleted.
+    assert_eq!((changes(vec![delete(&[3])]), changes(vec![delete(&[])])), (true, false));
+    assert!(changes(vec![Action::ResetTable(ResetTable)]) && !changes(vec![]));
 }

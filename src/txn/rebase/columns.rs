@@ -125,11 +125,6 @@ impl ColumnChanges {
         self.moved.keys().copied()
     }
 
-    /// Whether an action of ours for that fragment goes another way now.
-    pub fn has_moved(&self, fragment: FragmentRef) -> bool {
-        fragment.committed().is_some_and(|id| self.moved.contains_key(&id))
-    }
-
     /// Others gave these fields new values in a fragment: the first that we write too, where rows of ours have moved to. (Where
     /// they did not, footprints say so.)
     fn collision(&self, id: FragmentId, fields: &[FieldRef], minted: &Minted) -> Option<Coordinate> {

@@ -51,11 +51,9 @@ impl Rebase {
                 let gone = |fragment: FragmentRef| self.of_others(fragment).is_some_and(|id| !exists(id));
                 match action {
                     Action::AddFragment(add) if self.is_dropped_target(add.id) => {}
+                    // Where others moved the rows of a fragment that is gone, our columns are gathered.
                     Action::AddDataFile(add) if self.is_dropped_target(add.fragment) || gone(add.fragment) => {}
                     Action::TombstoneFieldData(tombstone) if gone(tombstone.fragment) => {}
-                    // Its columns are gathered where its rows are now.
-                    Action::AddDataFile(add) if self.columns.has_moved(add.fragment) => {}
-                    Action::TombstoneFieldData(tombstone) if self.columns.has_moved(tombstone.fragment) => {}
                     Action::RemoveFragment(remove) if self.is_dropped_source(remove.fragment) || gone(remove.fragment) => {}
                     Action::AddFragment(_)
                     | Action::AddDataFile(_)

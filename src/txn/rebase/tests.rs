@@ -1,9 +1,11 @@
 //! Scenarios of rebase, by name. They look at rows and bitmaps, not at verdicts: what a reader finds, which offsets the
 //! deletion vectors hold, which rows a landed transaction claims.
 
+mod carry;
 mod columns;
 mod composites;
 mod deletes;
+mod gathers;
 mod maps;
 mod moves;
 mod reserved;

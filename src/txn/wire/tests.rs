@@ -210,3 +210,18 @@ fn parts_and_ids_must_be_there() {
         assert!(reason.contains(needle), "{needle}: {reason}");
     }
 }
+
+#[test]
+fn references_come_back_up_to_the_last_id() {
+    for fragment in [Ref::Committed(FragmentId(0)), Ref::Committed(FragmentId::MAX), Ref::Local(Token(7))] {
+        assert_eq!(FragmentRef::try_from(wire::FragmentRef::from(fragment)).unwrap(), fragment);
+    }
+    for field in [Ref::Committed(FieldId(1)), Ref::Committed(FieldId(i32::MAX)), Ref::Local(Token(7))] {
+        assert_eq!(FieldRef::try_from(wire::FieldRef::from(field)).unwrap(), field);
+    }
+    for base in [Ref::Committed(BaseId(0)), Ref::Committed(BaseId(u32::MAX)), Ref::Local(Token(7))] {
+        assert_eq!(BaseRef::try_from(wire::BaseRef::from(base)).unwrap(), base);
+    }
+    let beyond = wire::FragmentRef::from(Ref::Committed(FragmentId(FragmentId::MAX.0 + 1)));
+    assert_eq!(FragmentRef::try_from(beyond).unwrap_err().to_string(), "fragment id 4294967295");
+}

@@ -137,6 +137,18 @@ impl Table {
         }
     }
 
+    /// A column of a fragment gets a file of its own, for all of its rows, deleted ones too. A file of which nobody reads a column
+    /// any more goes.
+    pub fn update_column(&mut self, fragment: u32, name: &str) {
+        let id = self.column(name).id;
+        let version = self.version;
+        let held = self.fragments.get_mut(&fragment).unwrap();
+        held.files.iter_mut().flat_map(|file| &mut file.columns).filter(|column| **column == Some(id)).for_each(|column| *column = None);
+        held.files.push(File { known: None, row_groups: vec![held.physical], columns: vec![Some(id)] });
+        held.files.retain(|file| file.columns.iter().any(Option::is_some));
+        held.updated_at = version;
+    }
+
     /// All live rows of these fragments are put together in a new one.
     pub fn rewrite(&mut self, fragments: &[u32]) {
         let gone: Vec<Rows> = fragments.iter().map(|fragment| self.fragments.remove(fragment).unwrap()).collect();

@@ -7,7 +7,7 @@ use crate::txn::composite::RowCounts;
 use crate::txn::testbed::{Draft, Testbed, data_file};
 
 /// ADD COLUMN with values for these fragments.
-fn add_column_with_values(draft: &mut Draft, name: &str, fragments: &[FragmentRef]) {
+pub(super) fn add_column_with_values(draft: &mut Draft, name: &str, fragments: &[FragmentRef]) {
     draft.add_column(name);
     let field = Ref::Local(Token(0));
     let file = |(at, fragment): (usize, &FragmentRef)| {
@@ -20,7 +20,7 @@ fn add_column_with_values(draft: &mut Draft, name: &str, fragments: &[FragmentRe
 }
 
 /// The fields that a fragment of the newest version holds.
-fn fields(bed: &Testbed, fragment: u32) -> Vec<i32> {
+pub(super) fn fields(bed: &Testbed, fragment: u32) -> Vec<i32> {
     let fragment = bed.newest().fragments.get(FragmentId(fragment)).unwrap();
     fragment.files.iter().flat_map(|file| &file.columns).filter_map(|column| column.field).map(|FieldId(id)| id).collect()
 }

@@ -206,3 +206,18 @@ fn a_compaction_walks_over_a_delete_and_a_compaction_of_one_transaction() {
     assert_eq!(found, [(2, Some(vec![])), (3, Some(vec![]))]);
     assert_eq!(bed.rows(), rows(1..8));
 }
+
+#[test]
+fn a_file_of_a_target_builds_upon_nothing_wherever_it_stands_in_its_step() {
+    let ours = |draft: &mut Draft| {
+        compact_both(draft);
+        let (files, others) = std::mem::take(&mut draft.transaction.steps[0].actions)
+            .into_iter()
+            .partition::<Vec<_>, _>(|action| matches!(action, Action::AddDataFile(_)));
+        draft.transaction.steps[0].actions = [others, files].concat();
+        draft.delete(&[2]);
+    };
+    let (bed, landed) = race(|theirs| theirs.update(&[6], 10), ours);
+    landed.unwrap();
+    assert_eq!(bed.rows(), [(0, 0), (1, 0), (3, 0), (4, 0), (5, 0), (6, 10), (7, 0)]);
+}
