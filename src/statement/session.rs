@@ -8,7 +8,7 @@ use super::constraints::Definition;
 use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows, verified};
-use super::parse::{self, Command, FilesOf, Optimize, Vacuum, plain_name};
+use super::parse::{self, Command, FilesOf, Optimize, Syntax, Vacuum, plain_name};
 use super::replace::{self, Replacement};
 use super::{adopt, alter, create, forms, functions, install, time_travel};
 use crate::commit;
@@ -120,7 +120,7 @@ impl Session {
 
     async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
         let sql = sql.trim().trim_end_matches(';').trim_end();
-        let command = parse::parse(&stars::spell(&functions::changes::spelled::rewrite(&time_travel::rewrite(sql)?)?))?;
+        let command = self.parse(sql)?;
         if staging && !command.changes_rows() {
             return Err(Error::invalid("only OPTIMIZE, INSERT, UPDATE, DELETE, MERGE and TRUNCATE can be staged"));
         }
@@ -141,6 +141,14 @@ impl Session {
             }
             reran += 1;
         }
+    }
+
+    fn parse(&self, sql: &str) -> Result<Command> {
+        let syntax = Syntax::of(&self.ctx.state_ref().read().config_options().sql_parser)?;
+        let dialect = syntax.dialect.as_ref();
+        let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
+        let spelled = stars::spell(&spelled, dialect);
+        parse::parse(&spelled, &syntax)
     }
 
     async fn command(&self, command: &Command, sql: &str) -> Result<Outcome> {
