@@ -80,7 +80,7 @@ fn allowed() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("txn", vec!["table", "manifest"]),
         ("manifest", vec!["error", "table", "txn", "store"]),
         ("commit", vec!["error", "table", "txn", "manifest", "store"]),
-        ("maintain", vec!["error", "table", "txn", "manifest", "store", "commit"]),
+        ("maintain", vec!["error", "table", "txn", "manifest", "store", "commit", "scan"]),
         ("scan", vec!["error", "table", "manifest", "store"]),
         ("stage", vec!["error", "table", "txn", "manifest", "store", "commit", "scan"]),
         ("plan", vec!["error", "table", "txn", "manifest", "store", "commit", "scan", "stage"]),

@@ -1,7 +1,8 @@
-//! Keep a lake in order: remove what nothing needs any more.
+//! Keep a lake in order: remove what nothing needs any more, and look whether what is needed is whole.
 //!
 //! ```text
 //!   vacuum    a table: raise the low-water mark ──> list ──> what do the kept versions need? ──> remove the rest
+//!   verify    a table: read all that a version needs ──> what is damaged?
 //!   dropped   a folder that no catalog names: remove it once it has been dropped for long enough
 //! ```
 //!
@@ -10,6 +11,7 @@
 
 pub mod dropped;
 pub mod vacuum;
+pub mod verify;
 
 use crate::error::Result;
 use crate::store::{ObjectName, Store, env};

@@ -359,7 +359,12 @@ static ACTION: Shape = Shape {
 static ADD_FRAGMENT: Shape = Shape {
     name: "AddFragment",
     one_of: false,
-    fields: &[one(1, "id", Message(&FRAGMENT_REF)), one(2, "physical_rows", Varint), one(3, "data_change", Varint)],
+    fields: &[
+        one(1, "id", Message(&FRAGMENT_REF)),
+        one(2, "physical_rows", Varint),
+        one(3, "data_change", Varint),
+        one(4, "replacing", Bytes),
+    ],
 };
 
 static ADD_DATA_FILE: Shape = Shape {

@@ -196,8 +196,8 @@ fn address(fragment: FragmentId, offset: i64) -> Option<RowAddress> {
     u32::try_from(offset).ok().map(|offset| RowAddress::new(fragment, offset))
 }
 
-/// A fragment of which only these rows are live, and the others.
-fn only(fragment: &Fragment, rows: &RoaringBitmap) -> (Fragment, RoaringBitmap) {
+/// A fragment of which only these rows are live, whether they were or not, and the others.
+pub fn only(fragment: &Fragment, rows: &RoaringBitmap) -> (Fragment, RoaringBitmap) {
     let mut others = RoaringBitmap::new();
     others.insert_range(0..fragment.physical_rows);
     others -= rows;

@@ -95,7 +95,7 @@ fn new_fragment(schema: &TableSchema, data_change: bool) -> [Action; 2] {
     let file = file_of(fields.len());
     let fragment = Ref::Local(Token(0));
     [
-        Action::AddFragment(AddFragment { id: fragment, physical_rows: 0, data_change }),
+        Action::AddFragment(AddFragment { id: fragment, physical_rows: 0, data_change, replacing: RoaringBitmap::new() }),
         Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }),
     ]
 }

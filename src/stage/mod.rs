@@ -22,6 +22,7 @@ mod old_values;
 pub mod parts;
 mod places;
 mod reads;
+mod replacing;
 mod returning;
 pub mod rewrite_exec;
 pub mod row_changes;

@@ -34,6 +34,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder,
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
+use roaring::RoaringBitmap;
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
@@ -237,7 +238,8 @@ async fn rewrite(spec: Arc<RewriteSpec>, group: &RewriteGroup, mut track: Track<
         map: location,
         order: spec.order.clone(),
     };
-    let mut actions: Vec<Action> = tokens.zip(fragments).flat_map(|(token, fragment)| add(token, fragment, false)).collect();
+    let mut actions: Vec<Action> =
+        tokens.zip(fragments).flat_map(|(token, fragment)| add(token, fragment, RoaringBitmap::new(), false)).collect();
     actions.push(Action::ChangeOfAddress(change));
     let remove =
         |(id, _): &(FragmentId, MapSource)| Action::RemoveFragment(RemoveFragment { fragment: Ref::Committed(*id), data_change: false });

@@ -9,10 +9,11 @@ use super::checks::{self, Check};
 use super::intent;
 use super::marks::Marks;
 use super::parts;
+use super::replacing::Replacing;
 use super::returning::Returned;
 use super::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_REPLACE, ACTION_UPDATE, RowChanges};
 use super::stop::Stop;
-use super::writer::{FragmentWriter, NewFragment, discard};
+use super::writer::{FragmentWriter, NewFragment, discard, rows_of_a_fragment};
 use crate::error::{Error, Result};
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
 use crate::store::Store;
@@ -35,6 +36,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, PlanProperties,
 };
 use futures::StreamExt;
+use roaring::RoaringBitmap;
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
@@ -169,6 +171,8 @@ struct Writing {
     spec: Arc<WriteSpec>,
     marks: Marks,
     returned: Option<Returned>,
+    /// Which of the rows that were written are new versions of rows that go.
+    replacing: Replacing,
     counts: RowCounts,
     rows_found: Count,
     rows_written: Count,
@@ -178,10 +182,12 @@ struct Writing {
 
 impl Writing {
     fn new(spec: Arc<WriteSpec>, returned: Option<Returned>, metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let rows_per_fragment = rows_of_a_fragment(spec.rows_per_fragment);
         Writing {
             spec,
             marks: Marks::default(),
             returned,
+            replacing: Replacing::new(rows_per_fragment),
             counts: RowCounts::default(),
             rows_found: MetricBuilder::new(metrics).counter("rows_found", partition),
             rows_written: MetricBuilder::new(metrics).counter("rows_written", partition),
@@ -213,8 +219,8 @@ impl Writing {
         }
         self.bytes_written.add(fragments.iter().map(|fragment| fragment.file.size_bytes as usize).sum());
         let mut actions = self.marks.into_actions();
-        for (token, fragment) in (0..).zip(fragments) {
-            actions.extend(add(Token(token), fragment, true));
+        for ((token, fragment), replacing) in (0..).zip(fragments).zip(self.replacing.into_fragments()) {
+            actions.extend(add(Token(token), fragment, replacing, true));
         }
         let returned = self.returned.map(Returned::into_batches).unwrap_or_default();
         let step = (!actions.is_empty()).then(|| Step { actions, counts: self.counts, ..Step::default() });
@@ -230,6 +236,7 @@ impl Writing {
         let rows = match self.spec.changes {
             RowChanges::Insert | RowChanges::Overwrite { .. } => {
                 self.counts.inserted += batch.num_rows() as u64;
+                self.replacing.push(batch.num_rows(), false);
                 Some(batch.clone())
             }
             RowChanges::Delete => {
@@ -238,6 +245,7 @@ impl Writing {
             }
             RowChanges::Update => {
                 self.mark_all(batch, true)?;
+                self.replacing.push(batch.num_rows(), true);
                 Some(batch.clone())
             }
             RowChanges::Merge | RowChanges::ReplaceWhere => Some(self.merge(batch)?),
@@ -284,10 +292,14 @@ impl Writing {
             let mut mark =
                 |replaced| self.marks.mark(fragments, offsets, at, replaced).map_err(|e| e.into_error(&self.spec.table, statement));
             match actions.value(at) {
-                ACTION_INSERT => self.counts.inserted += 1,
+                ACTION_INSERT => {
+                    self.counts.inserted += 1;
+                    self.replacing.push(1, false);
+                }
                 ACTION_UPDATE => {
                     mark(true)?;
                     self.counts.updated += 1;
+                    self.replacing.push(1, true);
                 }
                 ACTION_DELETE => self.counts.deleted += u64::from(mark(false)?),
                 ACTION_REPLACE => self.counts.deleted += u64::from(mark(true)?),
@@ -304,11 +316,11 @@ impl Writing {
 }
 
 /// The actions that add a fragment and its file.
-pub(super) fn add(token: Token, fragment: NewFragment, data_change: bool) -> [Action; 2] {
+pub(super) fn add(token: Token, fragment: NewFragment, replacing: RoaringBitmap, data_change: bool) -> [Action; 2] {
     let mut file = fragment.file;
     let fields = take_fields(&mut file);
     [
-        Action::AddFragment(AddFragment { id: Ref::Local(token), physical_rows: fragment.physical_rows, data_change }),
+        Action::AddFragment(AddFragment { id: Ref::Local(token), physical_rows: fragment.physical_rows, data_change, replacing }),
         Action::AddDataFile(AddDataFile { fragment: Ref::Local(token), file, base: None, fields, data_change }),
     ]
 }

@@ -63,7 +63,7 @@ impl FragmentWriter {
     /// A writer of fragments of a table of that schema.
     pub fn new(store: Store, table: String, schema: Arc<TableSchema>, rows_per_fragment: u32) -> Self {
         let arrow = schema.to_arrow();
-        let rows_per_fragment = rows_per_fragment.clamp(1, MAX_ROWS_PER_FRAGMENT as u32);
+        let rows_per_fragment = rows_of_a_fragment(rows_per_fragment);
         FragmentWriter { store, table, schema, arrow, rows_per_fragment, open: None, done: Vec::new() }
     }
 
@@ -153,6 +153,11 @@ fn relabel(column: &Arc<dyn Array>, data_type: &DataType) -> Result<Arc<dyn Arra
     }
     let strict = CastOptions { safe: false, ..CastOptions::default() };
     cast_with_options(column, data_type, &strict).map_err(|e| Error::invalid(format!("a value does not fit its column: {e}")))
+}
+
+/// The rows of a fragment where so many are asked for.
+pub fn rows_of_a_fragment(rows: u32) -> u32 {
+    rows.clamp(1, MAX_ROWS_PER_FRAGMENT as u32)
 }
 
 fn has_nan(column: &dyn Array) -> bool {

@@ -33,6 +33,7 @@ use crate::txn::composite::{RowCounts, Step};
 use crate::txn::refs::{BaseRef, Ref, Token};
 use datafusion::arrow::datatypes::{Field, Schema};
 use hive::Folders;
+use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -117,7 +118,12 @@ fn step(table: &str, schema: &TableSchema, files: Vec<ForeignFile>, known: Optio
             continue;
         }
         inserted += u64::from(file.rows);
-        actions.push(Action::AddFragment(AddFragment { id: Ref::Local(token), physical_rows: file.rows, data_change: true }));
+        actions.push(Action::AddFragment(AddFragment {
+            id: Ref::Local(token),
+            physical_rows: file.rows,
+            data_change: true,
+            replacing: RoaringBitmap::new(),
+        }));
         let mut file = DataFile {
             path: file.found.path,
             base: None,

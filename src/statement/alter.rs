@@ -513,7 +513,7 @@ async fn arrow_field(state: &SessionState, table: &str, definition: &ColumnDef) 
         }
     }
     let create = format!("CREATE TABLE amend_new_column ({definition})");
-    let parsed = super::parse::parse(&create)?;
+    let parsed = super::parse::parse(&create, &super::parse::Syntax::of(&state.config_options().sql_parser)?)?;
     let super::parse::Command::Sql(parsed) = parsed else { return Err(Error::internal("a column definition is no SQL")) };
     match *parsed {
         DfStatement::Statement(parsed) if matches!(*parsed, Statement::CreateTable(_)) => {

@@ -3,6 +3,8 @@
 //! Names that are no table's of the lake are looked for in the schema that was there before (external tables, views,
 //! tables of the host), so both live side by side.
 
+use super::functions::changes::TableChanges;
+use super::functions::changes::spelled::MARK;
 use super::lake::Lake;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
@@ -37,19 +39,22 @@ impl LakeSchema {
     }
 
     /// The handle of a table, or of an old version of it.
-    async fn open(&self, name: &str) -> Result<Option<LakeTable>> {
+    async fn open(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(log) = self.lake.find(name).await? {
             let planned = match &self.view {
                 Some(view) => view.0.view(&log).await?.0,
                 None => log.newest().await?,
             };
-            return LakeTable::new(log, None, planned).with_defaults().map(Some);
+            return Ok(Some(Arc::new(LakeTable::new(log, None, planned).with_defaults()?)));
         }
         let Some((name, at)) = name.rsplit_once('@') else { return Ok(None) };
         let Some(log) = self.lake.find(name).await? else { return Ok(None) };
+        if let Some(range) = at.strip_prefix(MARK) {
+            return Ok(Some(Arc::new(TableChanges::open(log, range).await?)));
+        }
         let number = version_of(&log, at, log.newest_number().await?).await?;
         let version = log.read_kept(number).await?;
-        Ok(Some(LakeTable::new(log, Some(number), version)))
+        Ok(Some(Arc::new(LakeTable::new(log, Some(number), version))))
     }
 
     fn is_in_lake(&self, name: &str) -> bool {
@@ -69,7 +74,7 @@ impl SchemaProvider for LakeSchema {
 
     async fn table(&self, name: &str) -> EngineResult<Option<Arc<dyn TableProvider>>> {
         match self.open(name).await? {
-            Some(table) => Ok(Some(Arc::new(table))),
+            Some(table) => Ok(Some(table)),
             None => self.others.table(name).await,
         }
     }

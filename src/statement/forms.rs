@@ -10,6 +10,7 @@
 //!   DEFAULT as a value                                the value (`defaults`)
 //!   INSERT .. ON CONFLICT                             the MERGE of its rows (`upsert`)
 //!   MERGE .. UPDATE SET * .. INSERT *                 every column from the source (`stars`)
+//!   MERGE .. WHEN NOT MATCHED .. VALUES (a)           the source's column a (`sides`)
 //! ```
 //!
 //! Always holds: a clause that would be lost on the way is refused.
@@ -18,6 +19,7 @@ mod assignments;
 mod defaults;
 mod returning;
 mod rows;
+mod sides;
 pub mod stars;
 mod upsert;
 
@@ -47,6 +49,7 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
     let Plainly { rows, upsert, returning } = put_plainly(innermost(&mut statement))?;
     if let Some(Statement::Merge(merge)) = innermost(&mut statement) {
         stars::expand(state, merge).await?;
+        sides::qualify(state, merge).await?;
     }
     let plan = state.statement_to_plan(statement).await?;
     let plan = match rows {

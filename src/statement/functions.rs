@@ -1,5 +1,7 @@
-//! Table functions: `table_history('t')`, `table_constraints('t')`, `table_transactions('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
+//! Table functions: `table_changes('t', 3, 5)`, `table_history('t')`, `table_constraints('t')`, `table_transactions('t')`,
+//! `table_properties('t')` and `tpch('lineitem', 0.01)`.
 
+pub mod changes;
 mod constraints;
 mod history;
 mod of_table;
@@ -24,6 +26,7 @@ pub fn register(ctx: &SessionContext, lake: &Lake) {
     ctx.register_udtf(constraints::TableConstraints::NAME, Arc::new(constraints));
     ctx.register_udtf(properties::Properties::NAME, Arc::new(FunctionOfTable::<properties::Properties>::new(lake.clone())));
     ctx.register_udtf(transactions::Transactions::NAME, Arc::new(FunctionOfTable::<transactions::Transactions>::new(lake.clone())));
+    ctx.register_udtf(changes::spelled::NAME, Arc::new(changes::NotSpelled));
     ctx.register_udtf("tpch", Arc::new(tpch::TpchFunction));
 }
 

@@ -1,9 +1,12 @@
 //! What a statement answers: rows, or what it changed.
 
-use crate::error::ConflictReport;
+use crate::error::{ConflictReport, Error, Result};
+use crate::maintain::verify::Verified;
 use crate::txn::composite::{CommitFacts, RowCounts};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::array::{ArrayRef, StringArray, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
+use std::sync::Arc;
 
 /// What a statement answers.
 #[derive(Debug, Clone)]
@@ -40,6 +43,32 @@ pub struct Changed {
     pub files_written: usize,
     /// The collisions for which the engine ran the statement again, in their order.
     pub conflicts: Vec<ConflictReport>,
+}
+
+/// What a VERIFY found: a row for each kind of object, and one for each problem.
+pub(super) fn verified(found: Verified) -> Result<Outcome> {
+    let of_kinds = found.checked.iter().map(|(kind, checked)| (None, kind.name(), Some(checked.size_bytes), Some(checked.number), None));
+    let problems = found
+        .problems
+        .iter()
+        .map(|problem| (Some(problem.object.as_str()), problem.kind.name(), problem.size_bytes, None, Some(problem.problem.as_str())));
+    let rows: Vec<_> = of_kinds.chain(problems).collect();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("object", DataType::Utf8, true),
+        Field::new("kind", DataType::Utf8, false),
+        Field::new("size_bytes", DataType::UInt64, true),
+        Field::new("checked", DataType::UInt64, true),
+        Field::new("problem", DataType::Utf8, true),
+    ]));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| row.0).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|row| Some(row.1)).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|row| row.2).collect::<UInt64Array>()),
+        Arc::new(rows.iter().map(|row| row.3).collect::<UInt64Array>()),
+        Arc::new(rows.iter().map(|row| row.4).collect::<StringArray>()),
+    ];
+    let batch = RecordBatch::try_new(schema.clone(), columns).map_err(|error| Error::internal(format!("problems as rows: {error}")))?;
+    Ok(Outcome::Rows(Rows { schema, batches: vec![batch] }))
 }
 
 impl Changed {

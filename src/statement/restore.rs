@@ -49,7 +49,12 @@ pub async fn restore(log: &VersionLog, (base, lease): (&Snapshot, &Lease), newes
     actions.extend(old.schema.fields().iter().map(|field| Action::AddField(field_again(field))));
     for (fragment, token) in old.fragments.iter().zip(0..) {
         let id = Ref::Local(Token(token));
-        actions.push(Action::AddFragment(AddFragment { id, physical_rows: fragment.physical_rows, data_change: true }));
+        actions.push(Action::AddFragment(AddFragment {
+            id,
+            physical_rows: fragment.physical_rows,
+            data_change: true,
+            replacing: RoaringBitmap::new(),
+        }));
         actions.extend(fragment.files.iter().map(|file| {
             let mut file = file.clone();
             let (fields, base) = (take_fields(&mut file), file.base.take().map(Ref::Committed));

@@ -7,12 +7,13 @@ use super::alter::Alteration;
 use super::constraints::Definition;
 use super::forms::stars;
 use super::lake::Lake;
-use super::outcome::{Changed, Outcome, Rows};
-use super::parse::{self, Command, FilesOf, Optimize, Vacuum, plain_name};
+use super::outcome::{Changed, Outcome, Rows, verified};
+use super::parse::{self, Command, FilesOf, Optimize, Syntax, Vacuum, plain_name};
 use super::replace::{self, Replacement};
 use super::{adopt, alter, create, forms, functions, install, time_travel};
 use crate::commit;
 use crate::error::{Error, Result};
+use crate::maintain::verify::verify;
 use crate::manifest::log::VersionLog;
 use crate::plan::optimize;
 use crate::plan::options::options;
@@ -119,7 +120,7 @@ impl Session {
 
     async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
         let sql = sql.trim().trim_end_matches(';').trim_end();
-        let command = parse::parse(&stars::spell(&time_travel::rewrite(sql)?))?;
+        let command = self.parse(sql)?;
         if staging && !command.changes_rows() {
             return Err(Error::invalid("only OPTIMIZE, INSERT, UPDATE, DELETE, MERGE and TRUNCATE can be staged"));
         }
@@ -142,6 +143,14 @@ impl Session {
         }
     }
 
+    fn parse(&self, sql: &str) -> Result<Command> {
+        let syntax = Syntax::of(&self.ctx.state_ref().read().config_options().sql_parser)?;
+        let dialect = syntax.dialect.as_ref();
+        let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
+        let spelled = stars::spell(&spelled, dialect);
+        parse::parse(&spelled, &syntax)
+    }
+
     async fn command(&self, command: &Command, sql: &str) -> Result<Outcome> {
         match command {
             Command::Begin => self.scope.begin().map(|()| Outcome::Done("BEGIN".into())),
@@ -156,6 +165,10 @@ impl Session {
                 explained(&displayable(plan.as_ref()).indent(*verbose).to_string())
             }
             Command::Vacuum(vacuum) => self.vacuum(vacuum, sql).await,
+            Command::Verify(wanted) => {
+                let log = self.lake.table(&wanted.table).await?;
+                verified(verify(&log, wanted.all_versions, &self.ctx.task_ctx()).await?)
+            }
             Command::History(table) => {
                 let rows = functions::history(self.lake.table(table).await?.as_ref()).await?;
                 Ok(Outcome::Rows(Rows { schema: rows.schema(), batches: vec![rows] }))

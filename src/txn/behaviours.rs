@@ -51,7 +51,7 @@ fn own_field(token: u32) -> FieldRef {
 }
 
 fn add_fragment(id: FragmentRef, data_change: bool) -> Action {
-    Action::AddFragment(AddFragment { id, physical_rows: 4, data_change })
+    Action::AddFragment(AddFragment { id, physical_rows: 4, data_change, replacing: RoaringBitmap::new() })
 }
 
 /// A file of four rows.

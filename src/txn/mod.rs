@@ -25,6 +25,7 @@ pub mod compare;
 pub mod composite;
 pub mod describe;
 pub mod footprint;
+pub mod net;
 pub mod normalise;
 pub mod rebase;
 pub mod refs;

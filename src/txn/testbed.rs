@@ -511,7 +511,12 @@ impl Draft {
         };
         let path = path(&self.transaction, fragment);
         let fields = vec![Some(Ref::Committed(KEY)), Some(Ref::Committed(VALUE))];
-        actions.push(Action::AddFragment(AddFragment { id: fragment, physical_rows: rows.len() as u32, data_change }));
+        actions.push(Action::AddFragment(AddFragment {
+            id: fragment,
+            physical_rows: rows.len() as u32,
+            data_change,
+            replacing: RoaringBitmap::new(),
+        }));
         let file = data_file(&path, rows.len() as u32, 2);
         actions.push(Action::AddDataFile(AddDataFile { fragment, file, base: None, fields, data_change }));
         self.files.insert(path, rows.to_vec());

@@ -15,14 +15,14 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A lake in memory with one table `t`, and what its versions hold.
-struct Sample {
-    objects: InMemory,
+pub struct Sample {
+    pub objects: InMemory,
     /// The folder of the table.
-    folder: String,
+    pub folder: String,
     /// The rows of each version, from the first.
-    versions: Vec<Vec<Row>>,
+    pub versions: Vec<Vec<Row>>,
     /// The objects that each version names, its manifest among them.
-    named: Vec<BTreeSet<String>>,
+    pub named: Vec<BTreeSet<String>>,
 }
 
 impl Sample {
@@ -44,7 +44,7 @@ impl Sample {
     }
 
     /// A table of every kind of statement, small enough that every byte can be tried.
-    async fn small() -> Sample {
+    pub async fn small() -> Sample {
         Sample::of(&[
             "CREATE TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL)",
             "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30), (4, 40)",
@@ -58,7 +58,7 @@ impl Sample {
     }
 
     /// A table with a large deletion vector and a large map.
-    async fn large() -> Sample {
+    pub async fn large() -> Sample {
         Sample::of(&[
             "CREATE TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL)",
             "INSERT INTO t SELECT value AS k, value * 7919 % 1000003 AS v FROM generate_series(1, 60000)",
@@ -70,7 +70,7 @@ impl Sample {
     }
 
     /// A table with a page of fragment records and with transactions beside a manifest.
-    async fn many_fragments() -> Sample {
+    pub async fn many_fragments() -> Sample {
         Sample::of(&[
             "CREATE TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL)",
             "SET amend.rows_per_fragment = 1",
@@ -83,23 +83,23 @@ impl Sample {
     }
 
     /// The table's objects in a folder.
-    async fn objects_in(&self, folder: &str) -> Vec<String> {
+    pub async fn objects_in(&self, folder: &str) -> Vec<String> {
         let store = Store::new(Arc::new(self.objects.fork()), Path::default(), "test:".into()).child(&self.folder);
         let mut found: Vec<String> = store.list(folder).await.unwrap().into_iter().map(|entry| entry.name).collect();
         found.sort();
         found
     }
 
-    fn path(&self, object: &str) -> Path {
+    pub fn path(&self, object: &str) -> Path {
         Path::from(format!("{}/{object}", self.folder))
     }
 
-    async fn bytes(&self, object: &str) -> Bytes {
+    pub async fn bytes(&self, object: &str) -> Bytes {
         self.objects.get(&self.path(object)).await.unwrap().bytes().await.unwrap()
     }
 
     /// A copy of the store in which an object is another one, or missing.
-    async fn with(&self, object: &str, bytes: Option<Vec<u8>>) -> Arc<InMemory> {
+    pub async fn with(&self, object: &str, bytes: Option<Vec<u8>>) -> Arc<InMemory> {
         let objects = self.objects.fork();
         match bytes {
             Some(bytes) => drop(objects.put(&self.path(object), bytes.into()).await.unwrap()),
@@ -154,7 +154,7 @@ fn assert_damaged(error: &Error, object: &str, case: &str) {
     assert!(text.contains(object) && text.contains("'t'"), "{case}: {text}");
 }
 
-fn flipped(whole: &[u8], at: usize, bit: usize) -> Vec<u8> {
+pub fn flipped(whole: &[u8], at: usize, bit: usize) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     bytes[at] ^= 1 << bit;
     bytes

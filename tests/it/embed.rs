@@ -359,3 +359,18 @@ async fn an_update_with_a_subquery_keeps_the_number_of_rows() {
     let values: Vec<i64> = rows[0].columns().iter().map(|column| column.as_primitive::<Int64Type>().value(0)).collect();
     assert_eq!(values, [1000, 1000, 100]);
 }
+
+#[tokio::test]
+async fn changes_are_read_by_a_name_in_any_context() {
+    let lake = lake().await;
+    let ctx = host(&lake);
+    assert_eq!(count(&ctx, "UPDATE t SET v = 21 WHERE k = 2").await, 1);
+    let sql = r#"SELECT k, v, _change_type FROM "t@changes 3..3" ORDER BY v"#;
+    assert_eq!(text(&ctx, sql).await, "2 20 update_preimage, 2 21 update_postimage");
+    let refused = error(&ctx, "SELECT * FROM table_changes('t', 3, 3)").await;
+    assert_eq!((refused.kind(), refused.sqlstate()), (ErrorKind::Unsupported, "0A000"));
+    assert!(refused.to_string().contains("t@changes 3..5"), "{refused}");
+    for (name, sqlstate) in [("t@changes 3", "42601"), ("t@changes x..", "42601"), ("t@changes 9..", "22023"), ("t@changes ..", "42601")] {
+        assert_eq!(error(&ctx, &format!("SELECT * FROM \"{name}\"")).await.sqlstate(), sqlstate, "{name}");
+    }
+}

@@ -217,7 +217,12 @@ fn update() -> CommittedTransaction {
         operation: "UPDATE".into(),
         statement: "UPDATE t SET price = 1 WHERE id IN (0, 99)".into(),
         actions: vec![
-            Action::AddFragment(AddFragment { id: Ref::Local(Token(0)), physical_rows: 100, data_change: true }),
+            Action::AddFragment(AddFragment {
+                id: Ref::Local(Token(0)),
+                physical_rows: 100,
+                data_change: true,
+                replacing: roaring::RoaringBitmap::new(),
+            }),
             Action::AddDataFile(AddDataFile {
                 fragment: Ref::Local(Token(0)),
                 file: file_without_fields,
@@ -253,8 +258,18 @@ fn rewrite() -> CommittedTransaction {
         operation: "OPTIMIZE".into(),
         statement: "OPTIMIZE t".into(),
         actions: vec![
-            Action::AddFragment(AddFragment { id: Ref::Local(Token(4)), physical_rows: 100, data_change: false }),
-            Action::AddFragment(AddFragment { id: Ref::Committed(FragmentId(7)), physical_rows: 1, data_change: true }),
+            Action::AddFragment(AddFragment {
+                id: Ref::Local(Token(4)),
+                physical_rows: 100,
+                data_change: false,
+                replacing: roaring::RoaringBitmap::new(),
+            }),
+            Action::AddFragment(AddFragment {
+                id: Ref::Committed(FragmentId(7)),
+                physical_rows: 1,
+                data_change: true,
+                replacing: [0].into_iter().collect(),
+            }),
             moved(MapLocation::Inline(b"not a real map".as_slice().into())),
             moved(MapLocation::Object { path: "_moves/0190a1e0.moves".into(), size_bytes: 12_345, crc32c: 77 }),
             Action::RemoveFragment(RemoveFragment { fragment: Ref::Committed(FragmentId(2)), data_change: false }),

@@ -211,6 +211,40 @@ async fn who_collides_with_one_of_its_group_fails_alone() {
     assert_nothing_left_behind(&world.lake, "t", "a group with collisions").await;
 }
 
+/// The changes of the newest version, as key, value before and value after (-1 for none), sorted.
+async fn changes(world: &World) -> Vec<(i64, i64, i64)> {
+    let session = session_of(&world.lake, 1).await;
+    let sql = format!(
+        "SELECT k, CASE WHEN _change_type IN ('delete', 'update_preimage') THEN v ELSE 1000 + v END FROM table_changes('t', {})",
+        world.newest().await
+    );
+    let of_kind = |new: i64| move |(k, v): &Row| (*v >= 1000) == (new == 1) && *k >= 0;
+    let all = rows(&session, &sql).await;
+    let (old, new): (Vec<Row>, Vec<Row>) =
+        (all.iter().copied().filter(of_kind(0)).collect(), all.iter().copied().filter(of_kind(1)).collect());
+    let mut both: Vec<(i64, i64, i64)> =
+        old.iter().map(|(k, v)| (*k, *v, -1)).chain(new.iter().map(|(k, v)| (*k, -1, *v - 1000))).collect();
+    both.sort_unstable();
+    both
+}
+
+#[tokio::test]
+async fn each_of_a_group_tells_its_own_changes() {
+    let world = World::new().await;
+    let session = session_of(&world.lake, 1).await;
+    run(&session, "SET amend.update_form = 'columns'").await;
+    let mut commits = world.staged(&["INSERT INTO t VALUES (100, 0)".to_owned()]).await;
+    commits.push(session.stage("UPDATE t SET v = 5 WHERE k IN (3, 4)").await.unwrap().commit().boxed());
+    let others = ["DELETE FROM t WHERE k = 3", "OPTIMIZE t FULL", "UPDATE t SET v = 6 WHERE k = 12", "DELETE FROM t WHERE k IN (13, 3)"];
+    commits.extend(world.staged(&others.map(ToOwned::to_owned)).await);
+    let outcomes = join_all(commits).await;
+    let shared = versions(&outcomes);
+    assert_eq!(shared, [PREPARED + 1, PREPARED + 2, PREPARED + 2, PREPARED + 2, PREPARED + 2, PREPARED + 2].map(Some));
+    // 3 got a value from the first of them and was deleted by the second; rows that moved are not told.
+    let told = changes(&world).await;
+    assert_eq!(told, [(3, -1, 5), (3, 0, -1), (3, 5, -1), (4, -1, 5), (4, 0, -1), (12, -1, 6), (12, 0, -1), (13, 0, -1)]);
+}
+
 #[tokio::test]
 async fn a_statement_that_collides_within_its_group_is_run_again() {
     let world = World::new().await;

@@ -32,3 +32,4 @@ mod shell;
 mod slt;
 mod support;
 mod vacuum;
+mod verify;

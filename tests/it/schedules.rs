@@ -13,10 +13,11 @@
 //!
 //! `AMEND_SCHEDULES=20000` tries more of them, `AMEND_SCHEDULE_SEED=17` only that one, and prints it.
 
+mod feed;
 mod model;
 mod plan;
 
-use crate::support::{Row, assert_nothing_left_behind, session_of, try_rows};
+use crate::support::{Row, assert_nothing_left_behind, problems, session_of, try_rows};
 use amend::statement::session::StagedChange;
 use amend::txn::composite::RowCounts;
 use amend::{Changed, Error, Lake, Outcome, Session};
@@ -54,6 +55,8 @@ struct Met {
     vectors_merged: u64,
     groups_dropped: u64,
     already_deleted: u64,
+    updates_told: u64,
+    updates_not_told: u64,
 }
 
 /// Runs a schedule: what was met, or what went wrong.
@@ -234,6 +237,15 @@ impl World {
             let sql = format!("SELECT k, v FROM t VERSION AS OF {version}");
             same(try_rows(&self.reader, &sql).await, &self.model.rows_of(version)).map_err(|error| format!("{sql}: {error}"))?;
         }
+        let told = feed::check(&self.reader, &self.model).await.map_err(|error| format!("the changes: {error}"))?;
+        self.met.updates_told += told.updates;
+        self.met.updates_not_told += told.deletions_and_insertions;
+        if self.model.newest().is_multiple_of(8) {
+            let problems = problems(&self.reader, "VERIFY TABLE t ALL VERSIONS").await;
+            if !problems.is_empty() {
+                return Err(format!("VERIFY says {problems:?}"));
+            }
+        }
         assert_nothing_left_behind(&self.lake, "t", "a schedule").await;
         Ok(())
     }
@@ -314,6 +326,8 @@ impl Met {
         self.vectors_merged += more.vectors_merged;
         self.groups_dropped += more.groups_dropped;
         self.already_deleted += more.already_deleted;
+        self.updates_told += more.updates_told;
+        self.updates_not_told += more.updates_not_told;
     }
 
     /// Schedules in which nothing meets prove nothing.
@@ -326,6 +340,7 @@ impl Met {
             self.vectors_merged,
             self.groups_dropped,
             self.already_deleted,
+            self.updates_told,
         ];
         assert!(rare.into_iter().all(|met| met >= 20), "{self:?}");
     }

@@ -65,6 +65,19 @@ pub async fn rows(session: &Session, sql: &str) -> Vec<Row> {
     try_rows(session, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
+/// What a VERIFY finds wrong: objects, and what is wrong with each.
+pub async fn problems(session: &Session, sql: &str) -> Vec<(String, String)> {
+    let Outcome::Rows(answer) = run(session, sql).await else { panic!("{sql} yields no rows") };
+    let mut problems = Vec::new();
+    for batch in answer.batches {
+        let text = |name: &str| batch.column_by_name(name).unwrap().as_string::<i32>().clone();
+        let (objects, found) = (text("object"), text("problem"));
+        let all = objects.iter().zip(&found).filter(|(_, problem)| problem.is_some());
+        problems.extend(all.map(|(object, problem)| (object.unwrap().to_owned(), problem.unwrap().to_owned())));
+    }
+    problems
+}
+
 /// Every object that some version of a table names, from the low-water mark on, and their manifests.
 pub async fn named_objects(log: &VersionLog) -> BTreeSet<String> {
     let mut named = BTreeSet::new();

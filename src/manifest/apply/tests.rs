@@ -32,7 +32,7 @@ fn own_field(token: u32) -> FieldRef {
 }
 
 fn add_fragment(token: u32, physical_rows: u32) -> Action {
-    Action::AddFragment(AddFragment { id: own(token), physical_rows, data_change: true })
+    Action::AddFragment(AddFragment { id: own(token), physical_rows, data_change: true, replacing: roaring::RoaringBitmap::new() })
 }
 
 fn add_file(fragment: FragmentRef, row_groups: &[u32], fields: &[FieldRef]) -> Action {
@@ -417,7 +417,7 @@ fn reserved_fragment_ids_are_passed_over() {
 }
 
 fn add_at(id: u32, physical_rows: u32) -> Action {
-    Action::AddFragment(AddFragment { id: old(id), physical_rows, data_change: true })
+    Action::AddFragment(AddFragment { id: old(id), physical_rows, data_change: true, replacing: roaring::RoaringBitmap::new() })
 }
 
 #[test]

@@ -70,6 +70,7 @@ fn minted(fragment: u32) -> wire::CommittedTransaction {
         id: Some(wire::FragmentRef { id: Some(wire::fragment_ref::Id::Local(0)) }),
         physical_rows: 1,
         data_change: true,
+        ..Default::default()
     };
     let action = wire::Action { kind: Some(wire::ActionKind::AddFragment(add)) };
     let step = wire::Step { actions: vec![action], counts: Some(Default::default()), ..Default::default() };

@@ -179,7 +179,7 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
             if let Ref::Local(token) = id {
                 minted.fragments.insert(token, FragmentId(1000 + fragments));
             }
-            Action::AddFragment(AddFragment { id, physical_rows: number, data_change: flag })
+            Action::AddFragment(AddFragment { id, physical_rows: number, data_change: flag, replacing: (0..number.min(3)).collect() })
         }
         1 => {
             let picked = |number: u32| Some(pick_field(number));

@@ -51,6 +51,8 @@ pub(crate) struct AddFragment {
     pub physical_rows: u32,
     #[prost(bool, tag = "3")]
     pub data_change: bool,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub replacing: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -11,6 +11,9 @@ use crate::manifest::wire;
 use crate::table::fragment::Fragment;
 use crate::txn::footprint::{Coordinate, Footprint, Mode};
 use crate::txn::refs::{FragmentRef, Ref};
+use crate::txn::wire::{rows_from_wire, rows_to_wire};
+use bytes::Bytes;
+use roaring::RoaringBitmap;
 use std::sync::Arc;
 
 /// A new set of rows.
@@ -22,6 +25,9 @@ pub struct AddFragment {
     pub physical_rows: u32,
     /// `false` when its rows were in the table before (a rewrite).
     pub data_change: bool,
+    /// Those of its rows that are new versions of rows which the same statement replaces (`SetDeletionFile.replaced`). Informative:
+    /// it lets those who follow the table's changes tell an update from an insert.
+    pub replacing: RoaringBitmap,
 }
 
 impl AddFragment {
@@ -56,7 +62,12 @@ impl AddFragment {
 
 impl From<&AddFragment> for wire::AddFragment {
     fn from(action: &AddFragment) -> Self {
-        wire::AddFragment { id: Some(action.id.into()), physical_rows: action.physical_rows, data_change: action.data_change }
+        wire::AddFragment {
+            id: Some(action.id.into()),
+            physical_rows: action.physical_rows,
+            data_change: action.data_change,
+            replacing: if action.replacing.is_empty() { Bytes::new() } else { rows_to_wire(&action.replacing) },
+        }
     }
 }
 
@@ -64,10 +75,15 @@ impl TryFrom<wire::AddFragment> for AddFragment {
     type Error = DecodeError;
 
     fn try_from(action: wire::AddFragment) -> Result<Self, DecodeError> {
+        let replacing = if action.replacing.is_empty() { RoaringBitmap::new() } else { rows_from_wire(&action.replacing)? };
+        if replacing.max().is_some_and(|row| row >= action.physical_rows) {
+            return Err(DecodeError::damaged("AddFragment speaks of rows that it does not have"));
+        }
         Ok(AddFragment {
             id: required(action.id, "the id of AddFragment")?.try_into()?,
             physical_rows: action.physical_rows,
             data_change: action.data_change,
+            replacing,
         })
     }
 }

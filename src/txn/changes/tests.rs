@@ -33,7 +33,7 @@ fn new(token: u32) -> FragmentRef {
 }
 
 fn add(token: u32, data_change: bool) -> Action {
-    Action::AddFragment(AddFragment { id: new(token), physical_rows: 4, data_change })
+    Action::AddFragment(AddFragment { id: new(token), physical_rows: 4, data_change, replacing: roaring::RoaringBitmap::new() })
 }
 
 fn delete(fragment: FragmentRef, rows: impl IntoIterator<Item = u32>) -> Action {
@@ -68,7 +68,8 @@ fn new_rows_and_rows_that_are_gone_are_told_of() {
 
 #[test]
 fn a_fragment_of_a_reserved_id_is_new_like_any_other() {
-    let add = Action::AddFragment(AddFragment { id: old(7), physical_rows: 4, data_change: true });
+    let add =
+        Action::AddFragment(AddFragment { id: old(7), physical_rows: 4, data_change: true, replacing: roaring::RoaringBitmap::new() });
     let inserted = changes(vec![vec![add, delete(old(7), [1])]]);
     assert_eq!((inserted.added, inserted.deleted), (ids(&[7]), BTreeMap::new()));
 }

@@ -27,7 +27,8 @@ fn it_is_empty_if_no_step_does_anything() {
 fn the_next_tokens_are_after_the_largest_of_their_kind() {
     let nothing = transaction(vec![vec![reserve()]]);
     assert_eq!([nothing.next_fragment_token(), nothing.next_field_token(), nothing.next_base_token()], [Token(0); 3]);
-    let fragment = |id| Action::AddFragment(AddFragment { id, physical_rows: 1, data_change: true });
+    let fragment =
+        |id| Action::AddFragment(AddFragment { id, physical_rows: 1, data_change: true, replacing: roaring::RoaringBitmap::new() });
     let (name, field_type, metadata) = (String::new(), FieldType::Struct, BTreeMap::new());
     let base = Base { name: None, location: String::new() };
     let some = transaction(vec![
@@ -58,7 +59,12 @@ fn a_rewrite_changes_no_data() {
     let changes = |actions: Vec<Action>| transaction(vec![vec![reserve()], actions]).changes_data();
     let fragment = Ref::Committed(FragmentId(1));
     for data_change in [true, false] {
-        let add = Action::AddFragment(AddFragment { id: Ref::Local(Token(0)), physical_rows: 1, data_change });
+        let add = Action::AddFragment(AddFragment {
+            id: Ref::Local(Token(0)),
+            physical_rows: 1,
+            data_change,
+            replacing: roaring::RoaringBitmap::new(),
+        });
         let remove = Action::RemoveFragment(RemoveFragment { fragment, data_change });
         assert_eq!((changes(vec![add]), changes(vec![remove])), (data_change, data_change));
     }

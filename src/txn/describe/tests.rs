@@ -55,7 +55,7 @@ fn field(id: i32) -> FieldRef {
 #[test]
 fn actions_of_fragments_name_them_and_count_rows() {
     for data_change in [true, false] {
-        let add = |id| Action::AddFragment(AddFragment { id, physical_rows: 9, data_change });
+        let add = |id| Action::AddFragment(AddFragment { id, physical_rows: 9, data_change, replacing: roaring::RoaringBitmap::new() });
         assert_eq!(told(add(OWN)), says(Some(7), &[], Some(9), data_change, ""));
         assert_eq!(told(add(OLD)), says(Some(3), &[], Some(9), data_change, ""));
         let (file, fields) = (data_file("data/a.parquet", 9, 2), vec![Some(field(1)), Some(NEW_FIELD)]);
@@ -132,7 +132,7 @@ fn claims_in_words() {
     let entries = BTreeMap::from([("a".to_owned(), None)]);
     assert_eq!(
         words(vec![
-            Action::AddFragment(AddFragment { id: OWN, physical_rows: 1, data_change: true }),
+            Action::AddFragment(AddFragment { id: OWN, physical_rows: 1, data_change: true, replacing: roaring::RoaringBitmap::new() }),
             Action::RemoveFragment(RemoveFragment { fragment: OLD, data_change: true }),
             Action::AddField(AddField {
                 id: Ref::Local(Token(0)),

@@ -14,11 +14,21 @@ fn rows(rows: &[u32]) -> RoaringBitmap {
 }
 
 fn add_fragment(token: u32) -> Action {
-    Action::AddFragment(AddFragment { id: Ref::Local(Token(token)), physical_rows: 10, data_change: true })
+    Action::AddFragment(AddFragment {
+        id: Ref::Local(Token(token)),
+        physical_rows: 10,
+        data_change: true,
+        replacing: roaring::RoaringBitmap::new(),
+    })
 }
 
 fn add_reserved(id: u32) -> Action {
-    Action::AddFragment(AddFragment { id: Ref::Committed(FragmentId(id)), physical_rows: 10, data_change: true })
+    Action::AddFragment(AddFragment {
+        id: Ref::Committed(FragmentId(id)),
+        physical_rows: 10,
+        data_change: true,
+        replacing: roaring::RoaringBitmap::new(),
+    })
 }
 
 fn add_field(token: u32, parent: Option<FieldRef>) -> Action {
