@@ -1,6 +1,7 @@
-//! Table functions: `table_changes('t', 3, 5)`, `table_history('t')`, `table_transactions('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
+//! Table functions: `table_changes('t', 3, 5)`, `table_files('t')`, `table_fragments('t')`, `table_history('t')`, `table_transactions('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
 
 pub mod changes;
+mod files;
 mod history;
 mod of_table;
 mod properties;
@@ -19,6 +20,8 @@ pub use history::history;
 
 /// Makes the functions known to a context.
 pub fn register(ctx: &SessionContext, lake: &Lake) {
+    ctx.register_udtf(files::Files::NAME, Arc::new(FunctionOfTable::<files::Files>::new(lake.clone())));
+    ctx.register_udtf(files::Fragments::NAME, Arc::new(FunctionOfTable::<files::Fragments>::new(lake.clone())));
     ctx.register_udtf(history::History::NAME, Arc::new(FunctionOfTable::<history::History>::new(lake.clone())));
     ctx.register_udtf(properties::Properties::NAME, Arc::new(FunctionOfTable::<properties::Properties>::new(lake.clone())));
     ctx.register_udtf(transactions::Transactions::NAME, Arc::new(FunctionOfTable::<transactions::Transactions>::new(lake.clone())));

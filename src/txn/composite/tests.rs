@@ -59,7 +59,12 @@ fn a_rewrite_changes_no_data() {
     let changes = |actions: Vec<Action>| transaction(vec![vec![reserve()], actions]).changes_data();
     let fragment = Ref::Committed(FragmentId(1));
     for data_change in [true, false] {
-        let add = Action::AddFragment(AddFragment { id: Ref::Local(Token(0)), physical_rows: 1, data_change });
+        let add = Action::AddFragment(AddFragment {
+            id: Ref::Local(Token(0)),
+            physical_rows: 1,
+            data_change,
+            replacing: roaring::RoaringBitmap::new(),
+        });
         let remove = Action::RemoveFragment(RemoveFragment { fragment, data_change });
         assert_eq!((changes(vec![add]), changes(vec![remove])), (data_change, data_change));
     }
