@@ -109,6 +109,40 @@ pub enum Error {
         /// The column.
         column: String,
     },
+    /// A row that a CHECK constraint does not let in.
+    #[error("a row of table '{table}' violates its CHECK constraint '{constraint}', {condition}: {row}")]
+    CheckViolation {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+        /// What it asks.
+        condition: String,
+        /// The values of the row.
+        row: String,
+    },
+    /// Two rows of one key.
+    #[error("table '{table}' would have {rows} rows of one key, which violates its {kind} constraint '{constraint}': {key}")]
+    DuplicateKey {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+        /// PRIMARY KEY or UNIQUE.
+        kind: &'static str,
+        /// How many rows have the key.
+        rows: u64,
+        /// The columns of the key and their values.
+        key: String,
+    },
+    /// A definition that does not fit those that are there.
+    #[error("{reason}")]
+    Refused {
+        /// What is wrong, and how to put it right.
+        reason: String,
+        /// The five characters of SQLSTATE.
+        sqlstate: &'static str,
+    },
     /// One target row was met by several source rows that would all act on it.
     #[error(
         "{statement} on table '{table}' would change one row more than once: {matches} source rows match row {row}; make the source unique per target row"
@@ -229,8 +263,12 @@ impl Error {
             | Error::ColumnExists { .. }
             | Error::Invalid { .. }
             | Error::NotNull { .. }
+            | Error::CheckViolation { .. }
+            | Error::DuplicateKey { .. }
             | Error::AmbiguousMatch { .. }
             | Error::TransactionState { .. } => ErrorKind::Invalid,
+            Error::Refused { sqlstate: "42704", .. } => ErrorKind::NotFound,
+            Error::Refused { .. } => ErrorKind::Invalid,
             Error::Unsupported { .. } => ErrorKind::Unsupported,
             Error::Conflict(_) | Error::SchemaChanged { .. } | Error::TooBusy { .. } => ErrorKind::Conflict,
             Error::Store { .. } => ErrorKind::Unavailable,
@@ -251,6 +289,9 @@ impl Error {
             Error::ColumnExists { .. } => "42701",
             Error::Invalid { .. } => "42601",
             Error::NotNull { .. } => "23502",
+            Error::CheckViolation { .. } => "23514",
+            Error::DuplicateKey { .. } => "23505",
+            Error::Refused { sqlstate, .. } => sqlstate,
             Error::AmbiguousMatch { .. } => "21000",
             Error::Unsupported { .. } => "0A000",
             Error::Conflict(_) | Error::SchemaChanged { .. } | Error::TooBusy { .. } => "40001",

@@ -8,6 +8,7 @@
 //! calls nothing of what applied them, so that it can find a fault there.
 
 use crate::manifest::snapshot::Snapshot;
+use crate::table::constraint::{self, Rule};
 use crate::table::deletion_vector::{self, DeletionFile};
 use crate::table::fragment::{DataFile, Fragment};
 use crate::table::row_address::FragmentId;
@@ -34,6 +35,7 @@ pub const INVARIANTS: &[(&str, Invariant)] = &[
     ("a data file has a length, checksums and rows that fit", data_files),
     ("a deletion vector lies within its fragment and holds what was deleted", deletion_vectors),
     ("a fragment has live rows", no_empty_fragments),
+    ("constraints are about columns that exist, and the columns of a primary key are NOT NULL", constraints),
 ];
 
 /// Holds a version against every invariant.
@@ -334,6 +336,24 @@ fn touched_fragments<'a>(before: &Snapshot, after: &'a Snapshot, transaction: &T
 /// The fields of a fragment's live columns, one for each.
 fn fields(fragment: &Fragment) -> impl Iterator<Item = FieldId> {
     fragment.files.iter().flat_map(|file| &file.columns).filter_map(|column| column.field)
+}
+
+fn constraints(before: &Snapshot, after: &Snapshot, _: &Transaction) -> Result<(), String> {
+    if Arc::ptr_eq(&before.schema, &after.schema) && before.config == after.config {
+        return Ok(());
+    }
+    for constraint in constraint::constraints(&after.config)? {
+        for id in &constraint.fields {
+            match after.schema.field(*id) {
+                None => return Err(format!("'{}' is about field {id}, which is none", constraint.name)),
+                Some(field) if field.nullable && constraint.rule == Rule::PrimaryKey => {
+                    return Err(format!("'{}' is a primary key of field {id}, which can be NULL", constraint.name));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -172,8 +172,12 @@ async fn over(rebase: &mut Rebase, ticket: &Ticket, log: &VersionLog, landed: La
     let needed = rebase.maps_needed(landed.committed);
     let maps = log.maps(landed.committed, &needed).await?;
     let mut collision = rebase.over(landed.number, landed.committed, &maps).err();
-    if collision.is_none() {
-        collision = reads::collision(&ticket.staged.reads, log, landed).await?;
+    let staged = &ticket.staged;
+    let unlisted = staged.transaction.has_unlisted_keys() || landed.committed.transaction.has_unlisted_keys();
+    for reads in [Some(&staged.reads), Some(&staged.key_reads).filter(|_| unlisted)].into_iter().flatten() {
+        if collision.is_none() {
+            collision = reads::collision(reads, log, &landed).await?;
+        }
     }
     collision.map_or(Ok(()), |collision| Err(conflict(ticket, log.table(), collision)))
 }

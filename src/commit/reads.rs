@@ -64,13 +64,13 @@ pub(super) struct Landed<'a> {
 }
 
 /// The first of `reads` that a transaction would have read otherwise, had it come after `landed`.
-pub(super) async fn collision(reads: &[Arc<dyn ReadAssertion>], log: &VersionLog, landed: Landed<'_>) -> Result<Option<Collision>> {
+pub(super) async fn collision(reads: &[Arc<dyn ReadAssertion>], log: &VersionLog, landed: &Landed<'_>) -> Result<Option<Collision>> {
     let changes =
         if reads.is_empty() || faulty::is(Fault::SkipReadAssertions) { Changes::default() } else { Changes::of(landed.committed) };
     if changes.is_empty() {
         return Ok(None);
     }
-    let seen = Seen::of(&changes, log, &landed, reads.iter().any(|read| read.minds_deletions())).await?;
+    let seen = Seen::of(&changes, log, landed, reads.iter().any(|read| read.minds_deletions())).await?;
     for read in reads {
         let found = match seen.by(read.as_ref(), log).await {
             // Files that are gone, for example.

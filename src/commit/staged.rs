@@ -29,6 +29,8 @@ pub struct Staged {
     pub gathering: Option<Arc<dyn WriteGathered>>,
     /// What it read and others must not have changed.
     pub reads: Vec<Arc<dyn ReadAssertion>>,
+    /// The keys that it inserts, as rows that others must not have brought, where one of the two did not list its keys.
+    pub key_reads: Vec<Arc<dyn ReadAssertion>>,
 }
 
 impl Staged {

@@ -156,7 +156,15 @@ async fn free(log: &VersionLog, freed: Freed, read_version: u64, statement: &str
     let step = Step { operation: "VACUUM".into(), statement: statement.to_owned(), ..Step::default() };
     let id = TransactionId(env::new_uuid().as_u128());
     let transaction = Transaction { id, read_version, steps: vec![step] };
-    let staged = Staged { transaction, maps: vec![], objects: vec![], fields_read: BTreeSet::new(), reads: vec![], gathering: None };
+    let staged = Staged {
+        transaction,
+        maps: vec![],
+        objects: vec![],
+        fields_read: BTreeSet::new(),
+        reads: vec![],
+        key_reads: vec![],
+        gathering: None,
+    };
     commit::free(log, staged, freed).await
 }
 

@@ -43,6 +43,18 @@ pub fn access(merge: &MergeIntoOp) -> Access {
     }
 }
 
+/// The positions of the columns that a MERGE gives new values.
+pub fn columns_given(merge: &MergeIntoOp, table: &LakeTable) -> Vec<usize> {
+    let given = |name: &str| {
+        merge.clauses.iter().any(|clause| match &clause.action {
+            MergeIntoAction::Insert { .. } => true,
+            MergeIntoAction::Update(assignments) => assignments.iter().any(|(column, _)| column == name),
+            MergeIntoAction::Delete => false,
+        })
+    };
+    table.schema().fields().iter().enumerate().filter(|(_, field)| given(field.name())).map(|(at, _)| at).collect()
+}
+
 /// The rows of a MERGE, their addresses, what is to be done with them, and what is returned of them. Besides, the keys that its
 /// source brings, if they are noted.
 pub fn plan(
@@ -105,7 +117,7 @@ pub fn plan(
     check_actions(&merge.clauses, target.table)?;
     let mut exprs = Vec::new();
     for (position, field) in target.table.schema().fields().iter().enumerate() {
-        let value = new_value(&merge.clauses, position, field, name, &chosen)?;
+        let value = new_value(&merge.clauses, position, field, target.table, name, &chosen)?;
         exprs.push(if returning.is_some() { value.alias(format!("{NEW_VALUE}{position}")) } else { value.alias(field.name()) });
     }
     exprs.push(fragment.alias(FRAGMENT_COLUMN));
@@ -154,7 +166,14 @@ fn is_address(column: &str) -> bool {
 }
 
 /// The new value of a column, by the clause that applies.
-fn new_value(clauses: &[MergeIntoClause], position: usize, field: &Arc<Field>, name: &TableReference, input: &LogicalPlan) -> Result<Expr> {
+fn new_value(
+    clauses: &[MergeIntoClause],
+    position: usize,
+    field: &Arc<Field>,
+    table: &LakeTable,
+    name: &TableReference,
+    input: &LogicalPlan,
+) -> Result<Expr> {
     let null = || ScalarValue::try_from(field.data_type()).map(|null| Expr::Literal(null, None));
     let old = Expr::Column(Column::new(Some(name.clone()), field.name()));
     let mut values = Vec::with_capacity(clauses.len());
@@ -167,7 +186,7 @@ fn new_value(clauses: &[MergeIntoClause], position: usize, field: &Arc<Field>, n
                 let at = if columns.is_empty() { Some(position) } else { columns.iter().position(|column| column == field.name()) };
                 match at.and_then(|at| values.get(at)) {
                     Some(value) => value.clone(),
-                    None => null()?,
+                    None => table.get_column_default(field.name()).cloned().map_or_else(null, Ok)?,
                 }
             }
             // The row goes; its values are not looked at.

@@ -188,6 +188,7 @@ pub async fn plan(
     };
     let again = Again { state: state.clone(), log: log.clone(), wanted: wanted.clone(), statement: statement.clone() };
     let commit = CommitSpec {
+        keys: vec![],
         log: log.clone(),
         base,
         pin: None,

@@ -85,12 +85,57 @@ impl TableSource for ReturningSource {
     }
 }
 
+/// The target of an INSERT with ON CONFLICT, which is planned as a MERGE.
+pub struct UpsertSource {
+    target: Arc<dyn TableSource>,
+    key: Option<String>,
+}
+
+impl UpsertSource {
+    /// The target; `key` is the constraint of which two rows of one key mean that the INSERT brings them.
+    pub fn new(target: Arc<dyn TableSource>, key: Option<String>) -> Self {
+        UpsertSource { target, key }
+    }
+}
+
+impl TableSource for UpsertSource {
+    fn schema(&self) -> SchemaRef {
+        self.target.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        self.target.table_type()
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.target.get_column_default(column)
+    }
+}
+
+fn upsert(source: &Arc<dyn TableSource>) -> Option<&UpsertSource> {
+    match source.downcast_ref::<ReturningSource>() {
+        Some(returning) => returning.target.downcast_ref(),
+        None => source.downcast_ref(),
+    }
+}
+
+/// Whether the statement is an INSERT with ON CONFLICT.
+pub fn is_upsert(source: &Arc<dyn TableSource>) -> bool {
+    upsert(source).is_some()
+}
+
+/// The constraint of which a key that comes twice is brought twice by the INSERT.
+pub fn key_brought_once(source: &Arc<dyn TableSource>) -> Option<String> {
+    upsert(source)?.key.clone()
+}
+
 /// The table of a lake that a source stands for, and what a statement on it returns.
 pub fn target_of(source: &Arc<dyn TableSource>) -> Option<(LakeTable, Option<Arc<Returning>>)> {
     let (source, returning) = match source.downcast_ref::<ReturningSource>() {
         Some(source) => (&source.target, Some(source.returning.clone())),
         None => (source, None),
     };
+    let source = source.downcast_ref::<UpsertSource>().map_or(source, |source| &source.target);
     let table = source_as_provider(source).ok()?.downcast_ref::<LakeTable>().cloned()?;
     Some((table, returning))
 }

@@ -4,7 +4,7 @@ use super::merge;
 use super::options::options;
 use super::reads::columns_read;
 use super::replace_where;
-use super::returning::{ChangedRow, Returning, target_of};
+use super::returning::{ChangedRow, Returning, key_brought_once, target_of};
 use super::sink::RowSink;
 use super::subqueries::{self, Left};
 use super::target::{Target, address_columns};
@@ -88,6 +88,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
     let target = |access, statement| Target { table, pin: &pin, access, statement };
     let width = table.planned().snapshot.schema.columns().count();
     let mut changed = Vec::new();
+    let mut brings: Vec<usize> = (0..width).collect();
     let mut keys = None;
     let (changes, input) = match &dml.op {
         WriteOp::Insert(InsertOp::Append) => {
@@ -113,13 +114,18 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
             return Err(Error::unsupported("REPLACE INTO", Some("use MERGE INTO")).into());
         }
         WriteOp::Delete => {
+            brings.clear();
             let input = target(Access::Addresses, "DELETE").with_address(&dml.input)?;
             (RowChanges::Delete, only_address(input, table, returning)?)
         }
-        WriteOp::Truncate => (RowChanges::Truncate, LogicalPlanBuilder::empty(false).build()?),
+        WriteOp::Truncate => {
+            brings.clear();
+            (RowChanges::Truncate, LogicalPlanBuilder::empty(false).build()?)
+        }
         WriteOp::Update => {
             let input = target(Access::AddressesAndRows, "UPDATE").with_address(&dml.input)?;
             changed = changed_columns(&input, width);
+            brings.clone_from(&changed);
             match returning {
                 Some(returning) => (RowChanges::Update, updated_rows(input, table, returning)?),
                 None => (RowChanges::Update, rows_and_address(input, table)?),
@@ -127,6 +133,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         }
         WriteOp::MergeInto(merge) => {
             let input;
+            brings = merge::columns_given(merge, table);
             (input, keys) = merge::plan(&target(merge::access(merge), "MERGE"), &dml.table_name, &dml.input, merge, returning)?;
             (RowChanges::Merge, input)
         }
@@ -147,9 +154,11 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         planned: table.planned().clone(),
         changes,
         changed,
+        brings,
         reads,
         schema,
         keys,
+        brought_once: key_brought_once(&dml.target),
         returned: returned.as_ref().map(|returned| Arc::new(returned.as_arrow().clone())),
         original: LogicalPlan::Dml(dml.clone()),
     };
@@ -178,7 +187,7 @@ fn reads(plan: &LogicalPlan, table: &LakeTable) -> Result<bool> {
 
 /// The rows of an INSERT, where VALUES may hold NULL in any column. DataFusion gives them the columns of the table, and then
 /// fails on a NULL where the column takes none with a message about its own columns; the writer names ours.
-fn with_nulls_let_through(input: LogicalPlan) -> Result<LogicalPlan> {
+pub fn with_nulls_let_through(input: LogicalPlan) -> Result<LogicalPlan> {
     let nullable = |schema: &DFSchema| {
         let field = |(qualifier, field): (Option<&TableReference>, &FieldRef)| {
             (qualifier.cloned(), Arc::new(field.as_ref().clone().with_nullable(true)))

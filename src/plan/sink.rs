@@ -4,6 +4,7 @@
 //! It needs no planner of its own: DataFusion's calls `insert_into` and looks no further. It also keeps the statement as
 //! it was before the rewrite, so that it can be planned again when it collides.
 
+use super::constraints::Held;
 use super::narrow::only_columns;
 use super::options::options;
 use super::source_keys;
@@ -18,6 +19,7 @@ use crate::stage::row_changes::RowChanges;
 use crate::stage::stop::Stop;
 use crate::stage::update_columns::{ColumnsSpec, UpdateColumnsExec};
 use crate::stage::write_exec::{WriteExec, WriteSpec};
+use crate::table::constraint;
 use crate::table::schema::FieldId;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -43,12 +45,16 @@ pub struct RowSink {
     pub changes: RowChanges,
     /// The columns of the table that an UPDATE gives new values, by position.
     pub changed: Vec<usize>,
+    /// The columns of the table that the statement gives new values, in rows that are there or in new ones.
+    pub brings: Vec<usize>,
     /// The columns of the table that decide what is changed, or how.
     pub reads: BTreeSet<FieldId>,
     /// The columns that reach the sink.
     pub schema: SchemaRef,
     /// The keys of the source, if the plan notes them.
     pub keys: Option<Arc<Keys>>,
+    /// The constraint of which a key that comes twice is brought twice by the source.
+    pub brought_once: Option<String>,
     /// The columns that the statement returns, if it returns rows.
     pub returned: Option<SchemaRef>,
     /// The statement before the rewrite.
@@ -74,6 +80,9 @@ impl TableProvider for RowSink {
         if self.changes.rewrites_rows() && base.snapshot.schema != self.planned.snapshot.schema {
             return Err(self.pin.schema_changed(&self.planned, &base).into());
         }
+        if self.changes.inserts() && constraint::defaults(&base.snapshot.config) != constraint::defaults(&self.planned.snapshot.config) {
+            return Err(self.pin.schema_changed(&self.planned, &base).into());
+        }
         if let Some(keys) = self.keys.as_ref().filter(|_| !source_keys::all_read(&input)) {
             keys.forgo();
         }
@@ -81,13 +90,19 @@ impl TableProvider for RowSink {
             self.pin.note(session, &base, self.read_of_all_rows(session));
         }
         let log = self.pin.log().clone();
+        let schema = &self.planned.snapshot.schema;
+        let held = Held::of(log.table(), &base, schema, &self.brings)?;
+        // A column that the statement does not know may be NULL in what it writes, or not.
+        if held.fields().chain(held.keys.iter().flat_map(|key| key.fields.iter().copied())).any(|field| schema.field(field).is_none()) {
+            return Err(self.pin.schema_changed(&self.planned, &base).into());
+        }
         let version = base.snapshot.version;
         let options = options(session.config_options());
         let stop = Arc::<Stop>::default();
         let width = self.planned.snapshot.schema.columns().count();
         let form = match self.changes {
             // What is returned of a row may be of any of its columns.
-            RowChanges::Update if self.returned.is_some() => Form::Rows,
+            RowChanges::Update if self.returned.is_some() || held.wants_rows() => Form::Rows,
             RowChanges::Update => form(options.update_form, self.changed.len(), width, expected_rows(input.as_ref())?, &base.snapshot),
             RowChanges::Insert
             | RowChanges::Delete
@@ -104,6 +119,7 @@ impl TableProvider for RowSink {
                     schema: self.planned.snapshot.schema.clone(),
                     changes: self.changes,
                     rows_per_fragment: options.rows_per_fragment,
+                    checks: held.conditions(session, log.table(), schema, schema)?,
                     returned: self.returned.clone(),
                     stop: stop.clone(),
                 };
@@ -115,6 +131,7 @@ impl TableProvider for RowSink {
                     store: log.store().clone(),
                     base: base.clone(),
                     changed: self.changed.clone(),
+                    checks: held.conditions(session, log.table(), schema, &schema.only(&self.changed))?,
                     stop: stop.clone(),
                 };
                 let input = only_columns(input, &[self.changed.as_slice(), &[width, width + 1]].concat())?;
@@ -126,6 +143,7 @@ impl TableProvider for RowSink {
             again
         });
         let commit = CommitSpec {
+            keys: held.unique(&base.snapshot.schema, self.brought_once.as_deref())?,
             base,
             pin: Some(self.pin.clone()),
             operation: self.changes.operation(),
@@ -133,7 +151,7 @@ impl TableProvider for RowSink {
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,
             max_attempts: options.max_statement_attempts.max(1),
-            reads: self.reads.clone(),
+            reads: self.reads.iter().copied().chain(held.fields().filter(|_| self.changes == RowChanges::Update)).collect(),
             returned: self.returned.clone(),
             stop,
             lease: self.pin.held().map_or_else(|| log.leases().take(version), |held| held.lease().clone()),

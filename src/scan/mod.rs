@@ -14,7 +14,8 @@
 //!                                                                         `- nan   bounds that pass over NaN are dropped
 //! ```
 //!
-//! Beside it `read` keeps what a scan was after, for isolation; `keys` what a join asked besides; `held` keeps the version.
+//! Beside it `read` keeps what a scan was after, for isolation; `keys` what a join asked besides; `held` keeps the version;
+//! `expression` plans what a table keeps, CHECK and DEFAULT; `some_rows` answers questions about keys.
 //!
 //! Every scan can yield two more columns, the address of a row: `address` names them. A plain SELECT never asks for them.
 //!
@@ -25,6 +26,7 @@
 pub mod address;
 mod backing;
 pub mod evolve;
+pub mod expression;
 pub mod held;
 mod infallible;
 pub mod isolation;
@@ -37,6 +39,7 @@ pub mod provider;
 pub mod pruning;
 pub mod read;
 mod reader;
+pub mod some_rows;
 pub mod source;
 pub mod statistics;
 mod zip;

@@ -6,6 +6,7 @@
 //! statements before the hooks are reached.
 
 use super::address::scan_schema;
+use super::expression;
 use super::isolation::SessionIsolation;
 use super::keys::Keys;
 use super::pin::Pin;
@@ -14,6 +15,7 @@ use super::read::{JoinKeys, Read};
 use crate::error::Error;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::table::constraint;
 use crate::table::schema::{FieldId, TableSchema};
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -28,7 +30,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A table, or one version of it.
@@ -38,13 +40,28 @@ pub struct LakeTable {
     at: Option<u64>,
     planned: Arc<Version>,
     schema: SchemaRef,
+    /// The defaults of columns, by name.
+    defaults: Arc<HashMap<String, Expr>>,
 }
 
 impl LakeTable {
     /// The table as it is in `planned`; it is read at its newest version, or at `at`.
     pub fn new(log: Arc<VersionLog>, at: Option<u64>, planned: Arc<Version>) -> Self {
         let schema = planned.snapshot.schema.to_plain_arrow();
-        LakeTable { log, at, planned, schema }
+        LakeTable { log, at, planned, schema, defaults: Arc::default() }
+    }
+
+    /// The same, with the defaults of its columns, for statements that insert.
+    pub fn with_defaults(self) -> crate::error::Result<Self> {
+        let snapshot = &self.planned.snapshot;
+        let mut defaults = HashMap::new();
+        for (field, kept) in constraint::defaults(&snapshot.config) {
+            // That of a column that is gone is nobody's.
+            if let Some(field) = snapshot.schema.field(field) {
+                defaults.insert(field.name.clone(), expression::default_value(self.log.table(), kept)?);
+            }
+        }
+        Ok(LakeTable { defaults: Arc::new(defaults), ..self })
     }
 
     /// The versions of the table.
@@ -92,6 +109,10 @@ impl TableProvider for LakeTable {
 
     fn table_type(&self) -> TableType {
         TableType::Base
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.defaults.get(column)
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

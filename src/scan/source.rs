@@ -20,7 +20,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema as ScanSchema;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{Column, LambdaExpr};
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::filter_pushdown::FilterPushdownPropagation;
@@ -96,6 +96,12 @@ impl FragmentSource {
         let projection = self.projection.iter().cloned().chain([appended]).collect::<Vec<_>>();
         Ok((ProjectionExprs::new(projection), RowNumbers::Appended(column)))
     }
+}
+
+/// Whether an expression holds a lambda. That counts the columns of the plan's batches to find its own variables, and the batches
+/// of the reader have others.
+fn has_lambda(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.is::<LambdaExpr>() || expr.children().into_iter().any(has_lambda)
 }
 
 impl FileSource for FragmentSource {
@@ -187,8 +193,8 @@ impl FileSource for FragmentSource {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
-        // What may fail on deleted rows only prunes, and is evaluated above the mask.
-        let only_prunes = filters.iter().any(|filter| self.may_fail(filter));
+        // What may fail on deleted rows only prunes, and is evaluated above the mask; so is what the reader cannot evaluate.
+        let only_prunes = filters.iter().any(|filter| self.may_fail(filter) || has_lambda(filter));
         // `ParquetSource` also obeys the session, whatever it was told itself.
         let mut own_choice = None;
         if (self.pushdown_filters == Some(false) || only_prunes) && config.execution.parquet.pushdown_filters {
@@ -218,7 +224,7 @@ impl FileSource for FragmentSource {
 
     fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
         let projection = self.projection.try_merge(projection)?;
-        if projection.iter().any(|projected| self.may_fail(&projected.expr)) {
+        if projection.iter().any(|projected| self.may_fail(&projected.expr) || has_lambda(&projected.expr)) {
             return Ok(None);
         }
         Ok(Some(Arc::new(FragmentSource { projection, ..self.clone() })))

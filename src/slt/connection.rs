@@ -6,13 +6,14 @@
 //! The first line of a statement may be a comment to this runner: `-- spawn: h` starts the statement and goes on with the file,
 //! `-- join: h`, on a line of its own, waits for it and answers what it answered.
 
+use super::lists::{Dialect, Rules};
 use super::values::{self, ColumnType};
 use crate::error::{Error, Result};
 use crate::statement::lake::Lake;
 use crate::statement::outcome::Outcome;
 use crate::statement::session::Session;
 use crate::statement::split::Splitter;
-use sqllogictest::DBOutput;
+use sqllogictest::{DBOutput, QueryExpect, Record};
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,16 +31,39 @@ pub(super) struct Shared {
     /// Whether the record that runs is a query: then a statement that changes something answers its count as a row, as it does
     /// in DataFusion's own runner.
     counts_are_rows: Arc<AtomicBool>,
+    /// The types that the record that runs asks for.
+    asked: Arc<Mutex<Vec<ColumnType>>>,
+    rules: Arc<Rules>,
 }
 
 impl Shared {
-    pub(super) fn new(lake: Lake) -> Shared {
-        Shared { lake, spawned: Arc::default(), counts_are_rows: Arc::default() }
+    pub(super) fn new(lake: Lake, rules: Rules) -> Shared {
+        let rules = Arc::new(rules);
+        Shared { lake, spawned: Arc::default(), counts_are_rows: Arc::default(), asked: Arc::default(), rules }
     }
 
-    /// Says whether the next record is a query.
-    pub(super) fn set_counts_are_rows(&self, yes: bool) {
-        self.counts_are_rows.store(yes, Ordering::Relaxed);
+    /// Takes note of how the answer of the next record is to be given.
+    pub(super) fn prepare_for(&self, record: &Record<ColumnType>) {
+        self.counts_are_rows.store(matches!(record, Record::Query { .. } | Record::Let { .. }), Ordering::Relaxed);
+        if let Record::Query { expected: QueryExpect::Results { types, .. }, .. } = record {
+            self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone_from(types);
+        }
+    }
+
+    /// The rows of an answer as this suite spells them.
+    fn spell(&self, rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+        let asked = match self.rules.dialect {
+            Dialect::Sqlite => self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Dialect::Plain | Dialect::Loose | Dialect::DuckDb => Vec::new(),
+        };
+        let value = |(at, value): (usize, String)| {
+            let value = self.rules.apply_to_answer(value);
+            match asked.get(at) {
+                Some(asked) => values::as_asked(value, *asked),
+                None => value,
+            }
+        };
+        rows.into_iter().map(|row| row.into_iter().enumerate().map(value).collect()).collect()
     }
 
     /// Ends the statements that nobody joined, and names them.
@@ -79,12 +103,17 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) async fn open(shared: Shared) -> Result<Connection> {
         let session = Session::new(&shared.lake).await?;
+        for sql in &shared.rules.setup {
+            session.execute(sql).await?;
+        }
         Ok(Connection { shared, session: Arc::new(tokio::sync::Mutex::new(session)) })
     }
 
     fn answer(&self, outcome: Outcome) -> Result<DBOutput<ColumnType>> {
         Ok(match outcome {
-            Outcome::Rows(rows) => DBOutput::Rows { types: values::column_types(&rows.schema), rows: values::rows(&rows.batches)? },
+            Outcome::Rows(rows) => {
+                DBOutput::Rows { types: values::column_types(&rows.schema), rows: self.shared.spell(values::rows(&rows.batches)?) }
+            }
             Outcome::Changed(changed) if self.shared.counts_are_rows.load(Ordering::Relaxed) => {
                 DBOutput::Rows { types: vec![ColumnType::Integer], rows: vec![vec![changed.count().to_string()]] }
             }
@@ -189,7 +218,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_spawned_is_joined_once() {
-        let shared = Shared::new(Lake::memory());
+        let shared = Shared::new(Lake::memory(), Rules::default());
         shared.put("h", tokio::spawn(async { Ok(Outcome::Done("late".to_owned())) })).unwrap();
         assert!(matches!(shared.join("h").await, Ok(Outcome::Done(text)) if text == "late"));
         assert_eq!(shared.join("h").await.unwrap_err().to_string(), "no statement was spawned as 'h'");
@@ -197,7 +226,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_handle_is_not_used_twice_and_what_is_left_is_named() {
-        let shared = Shared::new(Lake::memory());
+        let shared = Shared::new(Lake::memory(), Rules::default());
         let forever = || tokio::spawn(std::future::pending::<Result<Outcome>>());
         shared.put("h", forever()).unwrap();
         let error = shared.put("h", forever()).unwrap_err();

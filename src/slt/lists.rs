@@ -1,20 +1,69 @@
-//! The two lists that adapt a foreign suite: rules that rewrite its SQL, and files to skip with the reason why.
+//! The lists that adapt a foreign suite: rules that rewrite it, records to skip with the reason why, records known to fail.
 //!
-//! Goes in: the text of a list, or its file. Comes out: rules and patterns. Always holds: a line that cannot be read is an
-//! error that names its number, never a rule that silently does nothing. Blank lines and lines that begin with `#` are comments.
+//! Goes in: the text of a list, or its file. Comes out: rules and entries. Always holds: a line that cannot be read is an
+//! error that names its number, never a rule that silently does nothing; every entry has one reason. Blank lines and lines that
+//! begin with `#` are comments.
 
 use crate::error::{Error, Result};
 use glob::{MatchOptions, Pattern};
 use regex::Regex;
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `*` stays within a folder, `**` does not.
 const MATCH: MatchOptions = MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
 
-/// Rewriting rules, one a line: `regex => replacement`. All are applied to every statement, one after another.
+/// How a suite writes its files and answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// DataFusion's conventions, to the letter.
+    #[default]
+    Plain,
+    /// The plain format of files; answers are compared value by value, as [`Dialect::DuckDb`] does.
+    Loose,
+    /// SQLite's conventions: a value a line, converted to what the letters of the query ask for.
+    Sqlite,
+    /// DuckDB's format of files, with its loops; numbers, truth values and times may be spelled in another way.
+    DuckDb,
+}
+
+/// Rewriting rules, one a line, applied in the order of the lines:
+///
+/// ```text
+/// regex => replacement            the SQL of every record; a record of which nothing is left is skipped
+/// text: regex => replacement      the text of the file, before it is read; the number of lines must stay
+/// answer: regex => replacement    every value that is answered
+/// setup: SQL                      run at the beginning of every session
+/// dialect: plain | loose | sqlite | duckdb
+/// order: any                      the rows of a query without ORDER BY may come in any order
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    rules: Vec<(Regex, String)>,
+    sql: Rewrites,
+    text: Rewrites,
+    answer: Rewrites,
+    pub(super) setup: Vec<String>,
+    pub(super) dialect: Dialect,
+    pub(super) any_order: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Rewrites(Vec<(Regex, String)>);
+
+impl Rewrites {
+    fn push(&mut self, rule: &str) -> Result<(), String> {
+        let (pattern, replacement) = rule.split_once("=>").ok_or("a rule reads 'regex => replacement'")?;
+        let pattern = Regex::new(pattern.trim()).map_err(|error| error.to_string())?;
+        self.0.push((pattern, replacement.trim().replace("\\n", "\n")));
+        Ok(())
+    }
+
+    fn apply(&self, text: &str) -> String {
+        let rewrite = |text: String, (pattern, replacement): &(Regex, String)| pattern.replace_all(&text, replacement).into_owned();
+        self.0.iter().fold(text.to_owned(), rewrite)
+    }
 }
 
 impl Rules {
@@ -25,56 +74,188 @@ impl Rules {
 
     /// Reads rules; `name` is where they come from, for messages.
     pub fn parse(text: &str, name: &str) -> Result<Rules> {
+        let mut rules = Rules::default();
         let rule = |line: &str| {
-            let (pattern, replacement) = line.split_once("=>").ok_or("a rule reads 'regex => replacement'")?;
-            let pattern = Regex::new(pattern.trim()).map_err(|error| error.to_string())?;
-            Ok::<_, String>((pattern, replacement.trim().to_owned()))
+            if let Some(rule) = line.strip_prefix("text:") {
+                rules.text.push(rule)
+            } else if let Some(rule) = line.strip_prefix("answer:") {
+                rules.answer.push(rule)
+            } else if let Some(sql) = line.strip_prefix("setup:") {
+                rules.setup.push(sql.trim().to_owned());
+                Ok(())
+            } else if let Some(dialect) = line.strip_prefix("dialect:") {
+                rules.dialect = match dialect.trim() {
+                    "plain" => Dialect::Plain,
+                    "loose" => Dialect::Loose,
+                    "sqlite" => Dialect::Sqlite,
+                    "duckdb" => Dialect::DuckDb,
+                    other => return Err(format!("'{other}' is no dialect: plain, loose, sqlite or duckdb")),
+                };
+                Ok(())
+            } else if let Some(order) = line.strip_prefix("order:") {
+                rules.any_order = order.trim() == "any";
+                if rules.any_order { Ok(()) } else { Err(format!("'{}' is no order: any", order.trim())) }
+            } else {
+                rules.sql.push(line)
+            }
         };
-        Ok(Rules { rules: parse_lines(text, name, rule)? })
+        parse_lines(text, name, rule)?;
+        Ok(rules)
     }
 
     /// The statement after all rules.
     pub fn apply(&self, sql: &str) -> String {
-        let rewrite = |sql: String, (pattern, replacement): &(Regex, String)| pattern.replace_all(&sql, replacement).into_owned();
-        self.rules.iter().fold(sql.to_owned(), rewrite)
+        self.sql.apply(sql)
+    }
+
+    /// The text of a file after its rules.
+    pub(super) fn apply_to_text(&self, text: &str) -> String {
+        self.text.apply(text)
+    }
+
+    /// An answered value after its rules.
+    pub(super) fn apply_to_answer(&self, value: String) -> String {
+        if self.answer.0.is_empty() { value } else { self.answer.apply(&value) }
     }
 }
 
-/// Files to skip, one pattern a line: `path-glob`, then a tab or two blanks, then the reason.
+/// What a list says of files and records, one entry a line, the parts separated by a tab or by two blanks:
+///
+/// ```text
+/// path-glob  reason               a whole file
+/// path-glob:7,12-15  reason       the records that begin in these lines
+/// path-glob  /regex/  reason      those whose SQL, followed by the expected answer, matches
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Skips {
-    skips: Vec<(Pattern, String)>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    path: Pattern,
+    /// Empty: all.
+    lines: Vec<RangeInclusive<u32>>,
+    text: Option<Regex>,
+    reason: String,
+    /// As written, for people.
+    written: String,
+    used: Arc<AtomicBool>,
+}
+
+/// A record, as far as a list can speak of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// The file that is run.
+    pub(super) file: &'a str,
+    /// The file that holds the record: that one or one that it includes.
+    pub(super) holder: &'a str,
+    pub(super) line: u32,
+    /// The SQL and the expected answer.
+    pub(super) text: &'a str,
 }
 
 impl Skips {
-    /// Reads a file of skips.
+    /// Reads a list.
     pub fn read(path: &Path) -> Result<Skips> {
         Self::parse(&read(path)?, &path.display().to_string())
     }
 
-    /// Reads skips; `name` is where they come from, for messages.
+    /// Reads entries; `name` is where they come from, for messages.
     pub fn parse(text: &str, name: &str) -> Result<Skips> {
-        let skip = |line: &str| {
-            let at = line.find('\t').into_iter().chain(line.find("  ")).min();
-            let (pattern, reason) = at.and_then(|at| line.split_at_checked(at)).ok_or("a skip reads 'path-glob', two blanks, 'reason'")?;
-            let pattern = Pattern::new(pattern.trim()).map_err(|error| error.to_string())?;
-            Ok::<_, String>((pattern, reason.trim().to_owned()))
-        };
-        Ok(Skips { skips: parse_lines(text, name, skip)? })
+        let mut entries = Vec::new();
+        parse_lines(text, name, |line| {
+            entries.push(Entry::parse(line)?);
+            Ok(())
+        })?;
+        Ok(Skips { entries })
     }
 
-    /// Why a file is skipped, if it is. A pattern matches the whole path or what follows any of its slashes.
+    /// Why a whole file is named, if it is. A pattern matches the whole path or what follows any of its slashes.
     pub fn reason(&self, path: &str) -> Option<&str> {
-        let tails = || std::iter::once(path).chain(path.match_indices('/').filter_map(|(at, _)| path.get(at + 1..)));
-        let found = self.skips.iter().find(|(pattern, _)| tails().any(|tail| pattern.matches_with(tail, MATCH)));
-        found.map(|(_, reason)| reason.as_str())
+        let whole = |entry: &&Entry| entry.lines.is_empty() && entry.text.is_none() && entry.is_of(path);
+        self.entries.iter().find(whole).map(Entry::take)
+    }
+
+    /// Why a record is named, if it or its whole file is.
+    pub(super) fn reason_of(&self, place: Place<'_>) -> Option<&str> {
+        let named = |entry: &&Entry| {
+            (entry.lines.is_empty() || entry.lines.iter().any(|lines| lines.contains(&place.line)))
+                && (entry.is_of(place.holder) || (entry.lines.is_empty() && entry.is_of(place.file)))
+                && entry.text.as_ref().is_none_or(|text| text.is_match(place.text))
+        };
+        self.entries.iter().find(named).map(Entry::take)
+    }
+
+    /// The entries that have given no reason since they were read.
+    pub fn unused(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter(|entry| !entry.used.load(Ordering::Relaxed)).map(|entry| entry.written.as_str())
     }
 }
 
-fn parse_lines<T>(text: &str, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>> {
+impl Entry {
+    fn parse(line: &str) -> Result<Entry, String> {
+        let form = "an entry reads 'path-glob[:line[-line],..]', two blanks, '/regex/' or nothing, 'reason'";
+        let (path, rest) = split_blanks(line).ok_or(form)?;
+        let (text, reason) = match rest.strip_prefix('/') {
+            None => (None, rest),
+            Some(rest) => {
+                let parts = rest.match_indices('/').find_map(|(at, _)| {
+                    let reason = rest.get(at + 1..)?;
+                    (reason.starts_with('\t') || reason.starts_with("  ")).then(|| (rest.get(..at), reason.trim()))
+                });
+                let (text, reason) = parts.ok_or(form)?;
+                (text, reason)
+            }
+        };
+        if reason.is_empty() {
+            return Err(form.to_owned());
+        }
+        let (path, lines) = match path.rsplit_once(':') {
+            None => (path, vec![]),
+            Some((path, lines)) => (path, lines.split(',').map(parse_range).collect::<Result<_, _>>()?),
+        };
+        Ok(Entry {
+            path: Pattern::new(path).map_err(|error| error.to_string())?,
+            lines,
+            text: text.map(Regex::new).transpose().map_err(|error| error.to_string())?,
+            reason: reason.to_owned(),
+            written: line.to_owned(),
+            used: Arc::default(),
+        })
+    }
+
+    fn is_of(&self, path: &str) -> bool {
+        let mut tails = std::iter::once(path).chain(path.match_indices('/').filter_map(|(at, _)| path.get(at + 1..)));
+        tails.any(|tail| self.path.matches_with(tail, MATCH))
+    }
+
+    /// The reason, now that somebody needs it.
+    fn take(&self) -> &str {
+        self.used.store(true, Ordering::Relaxed);
+        &self.reason
+    }
+}
+
+fn parse_range(text: &str) -> Result<RangeInclusive<u32>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) => Ok(first..=last),
+        _ => Err(format!("'{text}' is no line and no range of lines")),
+    }
+}
+
+/// What stands before and after the first tab or two blanks.
+fn split_blanks(line: &str) -> Option<(&str, &str)> {
+    let at = line.find('\t').into_iter().chain(line.find("  ")).min()?;
+    let (first, rest) = line.split_at_checked(at)?;
+    Some((first.trim(), rest.trim()))
+}
+
+fn parse_lines(text: &str, name: &str, mut parse: impl FnMut(&str) -> Result<(), String>) -> Result<()> {
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
-    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|(number, line)| parse(line).map_err(|reason| Error::invalid(format!("{name}:{number}: {reason}")))).collect()
+    let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    lines.try_for_each(|(number, line)| parse(line).map_err(|reason| Error::invalid(format!("{name}:{number}: {reason}"))))
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -83,37 +264,4 @@ fn read(path: &Path) -> Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_rewrite_one_after_another() {
-        let rules = Rules::parse("# types\n\n(?i)\\bTEXT\\b => VARCHAR\nVARCHAR\\((\\d+)\\)=>CHAR($1)\n-- .* =>\n", "r").unwrap();
-        assert_eq!(rules.apply("a text, b TEXT(3) -- bye"), "a VARCHAR, b CHAR(3) ");
-        assert_eq!(Rules::default().apply("a text"), "a text");
-    }
-
-    #[test]
-    fn a_rule_that_cannot_be_read_is_named() {
-        let error = Rules::parse("a => b\n\nno arrow", "suite.rules").unwrap_err();
-        assert_eq!(error.to_string(), "suite.rules:3: a rule reads 'regex => replacement'");
-        assert!(Rules::parse("( => b", "suite.rules").unwrap_err().to_string().starts_with("suite.rules:1: regex parse error"));
-        assert!(Skips::parse("only/a/path.slt", "s").unwrap_err().to_string().starts_with("s:1: a skip reads"));
-    }
-
-    #[test]
-    fn a_skip_gives_its_reason() {
-        let skips = Skips::parse("# no\nspill/*.slt\tneeds a disk quota\njoin  x.slt  two blanks\n**/old/**  old\n", "s").unwrap();
-        assert_eq!(skips.reason("/suite/spill/a.slt"), Some("needs a disk quota"));
-        assert_eq!(skips.reason("spill/a.slt"), Some("needs a disk quota"));
-        assert_eq!(skips.reason("spill/deep/a.slt"), None);
-        assert_eq!(skips.reason("nospill/a.slt"), None);
-        assert_eq!(skips.reason("a/old/b/c.slt"), Some("old"));
-        assert_eq!(skips.reason("join"), Some("x.slt  two blanks"));
-    }
-
-    #[test]
-    fn a_missing_list_is_an_error() {
-        assert!(Rules::read(Path::new("no/such.rules")).unwrap_err().to_string().starts_with("cannot read 'no/such.rules': "));
-    }
-}
+mod tests;

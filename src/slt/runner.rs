@@ -1,16 +1,19 @@
 //! Running one file: its records in order, on a lake of its own.
 //!
-//! Goes in: the path of a file. Comes out: a report. Always holds: passed + failed + skipped is the number of records; a file
-//! that cannot be read, or that leaves a spawned statement unjoined, has failed.
+//! Goes in: the path of a file. Comes out: a report. Always holds: passed + failed + open + skipped is the number of records; a
+//! file that cannot be read, or that leaves a spawned statement unjoined, has failed.
 
 use super::connection::{Connection, Shared};
-use super::lists::{Rules, Skips};
+use super::lists::{Dialect, Place, Rules, Skips};
 use super::matching;
+use super::script::{self, Step};
 use super::values::ColumnType;
 use crate::error::{Error, Result};
 use crate::statement::lake::Lake;
-use sqllogictest::{Condition, Record, RecordOutput};
+use futures::FutureExt;
+use sqllogictest::{Condition, Location, QueryExpect, Record, StatementExpect};
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -34,10 +37,12 @@ pub enum LakePlace {
 pub struct Runner {
     /// Where the lakes are.
     pub lakes: LakePlace,
-    /// What to rewrite in every statement.
+    /// What to rewrite, and in which dialect the files are.
     pub rules: Rules,
-    /// Which files to skip.
+    /// Which files and records to skip.
     pub skips: Skips,
+    /// Which records are known to fail: they are run, and their failures are told apart from others.
+    pub open: Skips,
     /// Whether to go on with a file after a record that failed.
     pub keep_going: bool,
 }
@@ -51,6 +56,8 @@ pub struct FileReport {
     pub passed: u64,
     /// Those that did not.
     pub failed: u64,
+    /// Those that did not and are known for it: how many for which reason.
+    pub open: Vec<(String, u64)>,
     /// Those that were not run: how many for which reason.
     pub skipped: Vec<(String, u64)>,
     /// What went wrong and on which line; with `keep_going` one after another. `None` if nothing did.
@@ -69,31 +76,59 @@ impl Runner {
     }
 
     async fn run_records(&self, path: &Path, tally: &mut Tally) -> Result<()> {
-        let records = read_records(path)?;
-        tally.records = records.iter().filter(|record| is_counted(record)).count() as u64;
-        if let Some(reason) = self.skips.reason(&path.to_string_lossy()) {
+        let steps = script::read(path, &self.rules)?;
+        tally.records = steps.iter().filter(|step| is_record(step)).count() as u64;
+        let file = path.to_string_lossy();
+        if let Some(reason) = self.skips.reason(&file) {
             tally.skip_rest(reason);
             return Ok(());
         }
         let (lake, _folder) = self.open_lake(path)?;
-        let shared = Shared::new(lake);
+        let shared = Shared::new(lake, self.rules.clone());
         let mut runner = sqllogictest::Runner::new(|| Connection::open(shared.clone()));
         runner.with_normalizer(matching::normalize);
-        runner.with_validator(matching::rows_match);
-        runner.with_column_validator(matching::types_match);
-        for mut record in records {
-            if let Record::Halt { .. } = record {
-                tally.skip_rest("halt");
-                break;
-            }
+        match self.rules.dialect {
+            Dialect::Plain => runner.with_column_validator(matching::types_match),
+            Dialect::Sqlite | Dialect::Loose | Dialect::DuckDb => runner.with_column_validator(matching::widths_match),
+        }
+        for step in steps {
+            let mut record = match step {
+                Step::Run(record) => record,
+                Step::Skip(reason) => {
+                    tally.skip(reason, 1);
+                    continue;
+                }
+                Step::SkipRest(reason) => {
+                    tally.skip_rest(&reason);
+                    break;
+                }
+            };
             let counted = is_counted(&record);
-            if let Some(reason) = self.adapt(&mut record) {
+            let text = text_of(&record);
+            let holder = location(&record).map_or((file.to_string(), 0), |at| (at.file().to_owned(), at.line()));
+            let place = Place { file: &file, holder: &holder.0, line: holder.1, text: &text };
+            let skipped = if counted { self.skips.reason_of(place).map(str::to_owned) } else { None };
+            if let Some(reason) = skipped.or_else(|| self.adapt(&mut record)) {
                 tally.skip(reason, 1);
                 continue;
             }
-            shared.set_counts_are_rows(matches!(record, Record::Query { .. } | Record::Let { .. }));
-            let result = runner.run_async(record).await;
-            tally.count(counted, result);
+            shared.prepare_for(&record);
+            runner.with_validator(self.validator(&record));
+            let failure = match AssertUnwindSafe(runner.run_async(record)).catch_unwind().await {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(error.to_string().trim_end().to_owned()),
+                Err(_) => Some(format!("the engine panicked at {}:{}", holder.0, holder.1)),
+            };
+            match failure {
+                None => tally.passed += u64::from(counted),
+                Some(failure) => match self.open.reason_of(place) {
+                    Some(reason) => *tally.open.entry(reason.to_owned()).or_default() += 1,
+                    None => {
+                        tally.failed += 1;
+                        tally.failures.push(failure);
+                    }
+                },
+            }
             if tally.failed > 0 && !self.keep_going {
                 tally.skip_rest("a record before it failed");
                 break;
@@ -105,12 +140,27 @@ impl Runner {
         Ok(())
     }
 
+    /// What compares the answer of a record.
+    fn validator(&self, record: &Record<ColumnType>) -> sqllogictest::Validator {
+        let has_order = |sql: &str| sql.to_ascii_uppercase().split_whitespace().any(|word| matches!(word, "ORDER" | "EXPLAIN"));
+        let any_order = self.rules.any_order && matches!(record, Record::Query { sql, .. } if !has_order(sql));
+        match (self.rules.dialect, any_order) {
+            (Dialect::Plain | Dialect::Sqlite, false) => matching::rows_match,
+            (Dialect::Plain | Dialect::Sqlite, true) => matching::rows_match_in_any_order,
+            (Dialect::Loose | Dialect::DuckDb, false) => matching::rows_match_loosely,
+            (Dialect::Loose | Dialect::DuckDb, true) => matching::rows_match_loosely_in_any_order,
+        }
+    }
+
     /// Rewrites a record's SQL by the rules, or gives the reason to skip it.
     fn adapt(&self, record: &mut Record<ColumnType>) -> Option<String> {
         match record {
             Record::Statement { conditions, sql, .. } | Record::Query { conditions, sql, .. } | Record::Let { conditions, sql, .. } => {
-                *sql = self.rules.apply(sql);
-                std::mem::take(conditions).iter().find_map(reason_to_skip)
+                let rewritten = self.rules.apply(sql);
+                let emptied = rewritten.trim().is_empty() && !sql.trim().is_empty();
+                *sql = rewritten;
+                let excluded = std::mem::take(conditions).iter().find_map(reason_to_skip);
+                excluded.or_else(|| emptied.then(|| "the rules leave nothing of it".to_owned()))
             }
             Record::System { conditions, .. } => std::mem::take(conditions).iter().find_map(reason_to_skip),
             _ => None,
@@ -141,21 +191,12 @@ struct Tally {
     records: u64,
     passed: u64,
     failed: u64,
+    open: BTreeMap<String, u64>,
     skipped: BTreeMap<String, u64>,
     failures: Vec<String>,
 }
 
 impl Tally {
-    fn count(&mut self, counted: bool, result: Result<RecordOutput<ColumnType>, sqllogictest::TestError>) {
-        match result {
-            Ok(_) => self.passed += u64::from(counted),
-            Err(error) => {
-                self.failed += 1;
-                self.failures.push(error.to_string().trim_end().to_owned());
-            }
-        }
-    }
-
     fn skip(&mut self, reason: impl Into<String>, records: u64) {
         if records > 0 {
             *self.skipped.entry(reason.into()).or_default() += records;
@@ -163,7 +204,7 @@ impl Tally {
     }
 
     fn skip_rest(&mut self, reason: &str) {
-        let done = self.passed + self.failed + self.skipped.values().sum::<u64>();
+        let done = self.passed + self.failed + self.open.values().sum::<u64>() + self.skipped.values().sum::<u64>();
         self.skip(reason, self.records.saturating_sub(done));
     }
 
@@ -172,22 +213,42 @@ impl Tally {
             records: self.records,
             passed: self.passed,
             failed: self.failed,
+            open: self.open.into_iter().collect(),
             skipped: self.skipped.into_iter().collect(),
             failure: (!self.failures.is_empty()).then(|| self.failures.join("\n\n")),
         }
     }
 }
 
-/// Reads a file and those that it includes.
-fn read_records(path: &Path) -> Result<Vec<Record<ColumnType>>> {
-    // Read here first: the parser panics on a name or a text that is not UTF-8.
-    std::fs::read_to_string(path).map_err(|error| store_error("read", path, error))?;
-    let name = path.to_str().ok_or_else(|| Error::invalid(format!("the name of '{}' is not UTF-8", path.display())))?;
-    sqllogictest::parse_file(name).map_err(|error| Error::invalid(error.to_string()))
+fn is_record(step: &Step) -> bool {
+    match step {
+        Step::Run(record) => is_counted(record),
+        Step::Skip(_) => true,
+        Step::SkipRest(_) => false,
+    }
 }
 
-fn is_counted(record: &Record<ColumnType>) -> bool {
+pub(super) fn is_counted(record: &Record<ColumnType>) -> bool {
     matches!(record, Record::Statement { .. } | Record::Query { .. } | Record::Let { .. } | Record::System { .. })
+}
+
+fn location(record: &Record<ColumnType>) -> Option<&Location> {
+    match record {
+        Record::Statement { loc, .. } | Record::Query { loc, .. } | Record::Let { loc, .. } | Record::System { loc, .. } => Some(loc),
+        _ => None,
+    }
+}
+
+/// What the lists see of a record: its SQL and the answer that it expects.
+fn text_of(record: &Record<ColumnType>) -> String {
+    match record {
+        Record::Query { sql, expected: QueryExpect::Results { results, .. }, .. } => format!("{sql}\n----\n{}", results.join("\n")),
+        Record::Query { sql, expected: QueryExpect::Error(error), .. }
+        | Record::Statement { sql, expected: StatementExpect::Error(error), .. } => format!("{sql}\n----\n{error}"),
+        Record::Statement { sql, .. } | Record::Let { sql, .. } => sql.clone(),
+        Record::System { command, .. } => command.clone(),
+        _ => String::new(),
+    }
 }
 
 fn reason_to_skip(condition: &Condition) -> Option<String> {
@@ -206,7 +267,7 @@ fn folder_name(path: &Path) -> String {
     parts.collect::<Vec<_>>().join("-")
 }
 
-fn store_error(operation: &'static str, path: &Path, error: std::io::Error) -> Error {
+pub(super) fn store_error(operation: &'static str, path: &Path, error: std::io::Error) -> Error {
     Error::Store { operation, object: path.display().to_string(), source: Box::new(error) }
 }
 

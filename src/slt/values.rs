@@ -1,7 +1,8 @@
 //! Values and column types as sqllogictest files spell them, by the conventions of DataFusion's own files.
 //!
 //! Goes in: a query's batches. Comes out: rows of text. Always holds: NULL is `NULL` and an empty string is `(empty)`, so the
-//! two differ; a number is written without exponent and rounded to twelve decimals, so it does not depend on the machine.
+//! two differ; a number is written without exponent, and a floating one is rounded to twelve decimals, so it does not depend on
+//! the machine.
 
 use crate::error::{Error, Result};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
@@ -61,7 +62,7 @@ fn column_type(data_type: &DataType) -> ColumnType {
         DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => ColumnType::Date,
         DataType::Timestamp(_, _) => ColumnType::Timestamp,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ColumnType::Text,
-        DataType::Dictionary(_, value) if column_type(value) == ColumnType::Text => ColumnType::Text,
+        DataType::Dictionary(_, value) if value.is_string() => ColumnType::Text,
         whole if whole.is_integer() => ColumnType::Integer,
         number if number.is_floating() || number.is_decimal() => ColumnType::Number,
         _ => ColumnType::Other,
@@ -97,10 +98,30 @@ fn push_row(mut row: Vec<String>, rows: &mut Vec<Vec<String>>) {
     }
 }
 
+/// A value in SQLite's conventions, where the letter of the column asks for a type.
+pub(super) fn as_asked(value: String, asked: ColumnType) -> String {
+    let number = match value.as_str() {
+        "NULL" => return value,
+        "true" => Some(1.0),
+        "false" => Some(0.0),
+        text => text.parse::<f64>().ok(),
+    };
+    match (asked, number) {
+        (ColumnType::Integer, _) if value.parse::<i128>().is_ok() => value,
+        (ColumnType::Integer, number) => format!("{:.0}", number.unwrap_or(0.0).trunc()),
+        (ColumnType::Number, number) => format!("{:.3}", number.unwrap_or(0.0)),
+        _ => value,
+    }
+}
+
 /// The values of a column as text.
 fn column_text(column: &ArrayRef) -> Result<Vec<String>> {
     if let DataType::Dictionary(_, _) = column.data_type() {
         let dictionary = column.as_any_dictionary();
+        // Keys cannot be normalized if there is no value that they could mean.
+        if dictionary.values().is_empty() {
+            return Ok(vec!["NULL".to_owned(); column.len()]);
+        }
         let values = column_text(dictionary.values())?;
         let keys = dictionary.normalized_keys();
         let text = |row: usize, key: &usize| values.get(*key).filter(|_| dictionary.keys().is_valid(row)).map(String::as_str);
@@ -112,14 +133,10 @@ fn column_text(column: &ArrayRef) -> Result<Vec<String>> {
     let text = |row: usize| match column.data_type() {
         _ if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) => "NULL".to_owned(),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => string_text(&formatter.value(row).to_string()),
-        DataType::Float16 => float_text(column.as_primitive::<Float16Type>().value(row).to_f64()),
-        DataType::Float32 => {
-            let value = column.as_primitive::<Float32Type>().value(row);
-            // The shortest text of the narrow value: widened first, 0.1 would read 0.100000001490.
-            if value.is_finite() { rounded(&value.to_string()) } else { float_text(value.into()) }
-        }
+        DataType::Float16 => narrow_float_text(column.as_primitive::<Float16Type>().value(row).to_f32()),
+        DataType::Float32 => narrow_float_text(column.as_primitive::<Float32Type>().value(row)),
         DataType::Float64 => float_text(column.as_primitive::<Float64Type>().value(row)),
-        number if number.is_decimal() => rounded(&formatter.value(row).to_string()),
+        number if number.is_decimal() => exact(&formatter.value(row).to_string()),
         _ => formatter.value(row).to_string(),
     };
     Ok((0..column.len()).map(text).collect())
@@ -132,6 +149,11 @@ fn string_text(value: &str) -> String {
     }
 }
 
+/// The shortest text of the narrow value: widened first, 0.1 would read 0.100000001490.
+fn narrow_float_text(value: f32) -> String {
+    if value.is_finite() { rounded(&value.to_string()) } else { float_text(value.into()) }
+}
+
 fn float_text(value: f64) -> String {
     match value {
         _ if value.is_nan() => "NaN".to_owned(),
@@ -141,11 +163,20 @@ fn float_text(value: f64) -> String {
     }
 }
 
+/// A number that is written as digits, without zeros that say nothing.
+fn exact(number: &str) -> String {
+    with_decimals(number, usize::MAX)
+}
+
 /// A number that is written as digits, rounded to twelve decimals, half to even, without zeros that say nothing.
 fn rounded(number: &str) -> String {
+    with_decimals(number, DECIMALS)
+}
+
+fn with_decimals(number: &str, most: usize) -> String {
     let (sign, digits) = number.strip_prefix('-').map_or(("", number), |digits| ("-", digits));
     let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
-    let (kept, cut) = decimals.split_at_checked(DECIMALS).unwrap_or((decimals, ""));
+    let (kept, cut) = decimals.split_at_checked(most).unwrap_or((decimals, ""));
     let mut kept_digits = [whole, kept].concat().into_bytes();
     let odd = kept_digits.last().is_some_and(|digit| digit % 2 == 1);
     let beyond_half = cut.bytes().skip(1).any(|digit| digit != b'0');

@@ -20,6 +20,7 @@ use super::row_changes::Cleared;
 use super::runs::Runs;
 use super::scope::{Done, SessionScope};
 use super::stop::Stop;
+use super::unique::{self, Key};
 use crate::commit::gather::WriteGathered;
 use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::{objects, remove};
@@ -29,6 +30,7 @@ use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::Pin;
+use crate::scan::read::Read;
 use crate::store::{ObjectName, env};
 use crate::table::schema::FieldId;
 use crate::txn::action::Action;
@@ -83,6 +85,8 @@ pub struct CommitSpec {
     pub max_attempts: u32,
     /// The fields whose values decided what the statement changes, or how.
     pub reads: BTreeSet<FieldId>,
+    /// The keys of the table.
+    pub keys: Vec<Key>,
     /// The columns that the statement returns, if it returns rows instead of their number.
     pub returned: Option<SchemaRef>,
     /// What tells the writers that one of them failed.
@@ -195,11 +199,14 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, runs: &Runs,
         parts => parts?,
     };
     let written = objects(step.actions.iter());
-    let maps = match complete(spec, &mut step).await {
-        Ok(maps) => maps,
+    let (maps, key_reads) = match complete(spec, &mut step, &context).await {
+        Ok(complete) => complete,
         Err(error) => {
             remove(spec.log.store(), &written).await;
-            return Err(error);
+            return match error {
+                Error::Conflict(report) if !in_transaction => Ok(Run::Collided(report)),
+                error => Err(error),
+            };
         }
     };
     let counts = step.counts;
@@ -208,6 +215,7 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, runs: &Runs,
         Run::Done(done, rows)
     };
     if let Some(scope) = scope.as_ref().filter(|scope| scope.in_transaction()) {
+        scope.note_keys(&spec.log, key_reads);
         if let Err(error) = scope.append(&spec.log, &spec.base, step, maps, (written.clone(), &spec.reads)).await {
             remove(spec.log.store(), &written).await;
             return Err(error);
@@ -217,7 +225,8 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, runs: &Runs,
     let gathering: Arc<dyn WriteGathered> = Arc::new(Gatherer::new(context));
     let reads = spec.pin.iter().flat_map(|pin| pin.reads()).map(|read| read as Arc<dyn ReadAssertion>).collect();
     let (fields_read, gathering) = (spec.reads.clone(), Some(gathering));
-    let staged = Staged { reads, fields_read, gathering, ..staged(spec.base.snapshot.version, step, maps, written.clone()) };
+    let key_reads = key_reads.into_iter().map(|read| read as Arc<dyn ReadAssertion>).collect();
+    let staged = Staged { reads, key_reads, fields_read, gathering, ..staged(spec.base.snapshot.version, step, maps, written.clone()) };
     let staged = match &scope {
         Some(scope) => scope.keep_staged(&spec.log, staged, &spec.lease),
         None => Some(staged),
@@ -238,8 +247,8 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, runs: &Runs,
     }
 }
 
-/// Adds what no writer has seen, and reads the maps of the step.
-async fn complete(spec: &CommitSpec, step: &mut Step) -> Result<Vec<Arc<AddressMap>>> {
+/// Adds what no writer has seen, and reads the maps of the step. Also the new keys of its rows.
+async fn complete(spec: &CommitSpec, step: &mut Step, context: &TaskContext) -> Result<(Vec<Arc<AddressMap>>, Vec<Arc<Read>>)> {
     if let Some(cleared) = spec.clears {
         let cleared = deletions::of_all_rows(&spec.log, &spec.base.snapshot, cleared).await?;
         step.counts.deleted += cleared.iter().map(|set| set.added.len()).sum::<u64>();
@@ -249,14 +258,15 @@ async fn complete(spec: &CommitSpec, step: &mut Step) -> Result<Vec<Arc<AddressM
     for change in step.actions.iter().filter_map(Action::change_of_address) {
         maps.push(spec.log.map(&change.map).await?);
     }
-    Ok(maps)
+    let key_reads = unique::hold((&spec.log, &spec.lease), &spec.base, &spec.keys, step, &maps, context).await?;
+    Ok((maps, key_reads))
 }
 
 /// A transaction of one step. `objects` are those that were written for it.
 pub fn staged(read_version: u64, step: Step, maps: Vec<Arc<AddressMap>>, objects: Vec<ObjectName>) -> Staged {
     let id = TransactionId(env::new_uuid().as_u128());
     let transaction = Transaction { id, read_version, steps: vec![step] };
-    Staged { transaction, maps, objects, fields_read: BTreeSet::new(), reads: vec![], gathering: None }
+    Staged { transaction, maps, objects, fields_read: BTreeSet::new(), reads: vec![], key_reads: vec![], gathering: None }
 }
 
 /// Runs a statement until it lands or cannot.

@@ -10,6 +10,7 @@
 //!
 //! Always holds: what is staged is named by nothing; a statement that fails removes what it staged.
 
+pub mod checks;
 pub mod commit_exec;
 mod deletions;
 pub mod engine_error;
@@ -29,6 +30,7 @@ pub mod runs;
 pub mod scope;
 pub mod stop;
 mod transaction;
+pub mod unique;
 pub mod update_columns;
 pub mod write_exec;
 pub mod writer;

@@ -70,6 +70,14 @@ impl RowChanges {
         }
     }
 
+    /// Whether it brings rows that were not there, which take defaults.
+    pub fn inserts(self) -> bool {
+        match self {
+            RowChanges::Insert | RowChanges::Overwrite { .. } | RowChanges::Merge | RowChanges::ReplaceWhere => true,
+            RowChanges::Update | RowChanges::Delete | RowChanges::Truncate => false,
+        }
+    }
+
     /// How many of the columns that reach the writer are the table's own, given how many the table has.
     pub fn row_columns(self, table_columns: usize) -> usize {
         match self {

@@ -211,6 +211,13 @@ impl SessionScope {
         }
     }
 
+    /// Keeps the new keys of a statement for the open transaction.
+    pub(super) fn note_keys(&self, log: &VersionLog, reads: Vec<Arc<Read>>) {
+        if let Some(transaction) = &mut self.state().transaction {
+            transaction.key_reads.entry(log.store().label().to_owned()).or_default().extend(reads);
+        }
+    }
+
     /// The newest version of a table that the session can know of: what its transaction read, without its own changes.
     pub async fn newest_read(&self, log: &VersionLog) -> Result<u64> {
         let (version, _) = self.view(log).await?;
@@ -255,16 +262,17 @@ impl OpenTransaction {
             let reason = format!("the transaction has failed ({reason}) and was rolled back");
             return Err(Error::TransactionState { reason, sqlstate: "25P02" });
         }
-        let mut reads = self.reads;
+        let (mut reads, mut key_reads) = (self.reads, self.key_reads);
         Ok(self.target.map(|target| {
             let reads = reads.remove(target.label()).unwrap_or_default();
-            target.into_staged(reads)
+            let key_reads = key_reads.remove(target.label()).unwrap_or_default();
+            target.into_staged(reads, key_reads)
         }))
     }
 
     /// What is to be thrown away; `None` if nothing was staged.
     pub fn into_discarded(self) -> Option<StagedStatement> {
-        self.target.map(|target| target.into_staged(vec![]))
+        self.target.map(|target| target.into_staged(vec![], vec![]))
     }
 
     /// Whether a statement of it failed.

@@ -39,6 +39,8 @@ pub struct OpenTransaction {
     pub(super) views: HashMap<String, (Arc<Version>, Arc<Lease>)>,
     /// What it read of them, by table folder, where it is to be serializable.
     pub(super) reads: HashMap<String, Vec<Arc<Read>>>,
+    /// The new keys of its rows, by table folder.
+    pub(super) key_reads: HashMap<String, Vec<Arc<Read>>>,
     /// The table that it changes.
     pub(super) target: Option<Target>,
     /// Why it can only be rolled back.
@@ -184,7 +186,7 @@ impl Target {
     }
 
     /// What is to be committed, having read this.
-    pub(super) fn into_staged(mut self, reads: Vec<Arc<Read>>) -> StagedStatement {
+    pub(super) fn into_staged(mut self, reads: Vec<Arc<Read>>, key_reads: Vec<Arc<Read>>) -> StagedStatement {
         if faulty::is(Fault::DropLastStep) && self.transaction.steps.len() > 1 {
             self.transaction.steps.pop();
         }
@@ -197,14 +199,20 @@ impl Target {
         // A transaction that says nothing new takes its place where it read.
         let reads = if transaction.changes_data() { reads } else { vec![] };
         let reads = reads.into_iter().map(asserted).collect();
+        let key_reads = key_reads.into_iter().map(asserted).collect();
         let (log, fields_read, lease) = (self.log, self.reads, self.lease);
-        let staged = Staged { transaction, maps, objects: self.objects, fields_read, reads, gathering: None };
+        let staged = Staged { transaction, maps, objects: self.objects, fields_read, reads, key_reads, gathering: None };
         StagedStatement { log, staged, lease }
     }
 }
 
 /// The version that a transaction would make of its base, under ids that may come out otherwise.
-async fn preview(log: &VersionLog, base: &Version, transaction: &Transaction, maps: &[Arc<AddressMap>]) -> Result<(Version, Minted)> {
+pub(super) async fn preview(
+    log: &VersionLog,
+    base: &Version,
+    transaction: &Transaction,
+    maps: &[Arc<AddressMap>],
+) -> Result<(Version, Minted)> {
     let broken = |reason: String| Error::internal(format!("the open transaction on table '{}': {reason}", log.table()));
     let fragments = &base.snapshot.fragments;
     let rebase = Rebase::new(transaction.clone(), maps).map_err(|c| broken(c.coordinate))?;

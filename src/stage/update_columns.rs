@@ -16,6 +16,7 @@
 //! are read only where the UPDATE names not all rows; what is held is a batch of each. On an error the files of this
 //! partition are removed.
 
+use super::checks::{self, Check};
 use super::intent;
 use super::marks::MarkError;
 use super::old_values::{OldValues, ValuesOf};
@@ -67,6 +68,8 @@ pub struct ColumnsSpec {
     pub base: Arc<Version>,
     /// The changed columns, by their positions in the table, ascending.
     pub changed: Vec<usize>,
+    /// What the new values are held to.
+    pub checks: Vec<Check>,
     /// Told when the statement has failed elsewhere.
     pub stop: Arc<Stop>,
 }
@@ -251,6 +254,7 @@ impl Updating {
         self.rows += batch.num_rows() as u64;
         let columns: Vec<usize> = (0..self.spec.changed.len()).collect();
         let values = batch.project(&columns).map_err(|e| Error::internal(format!("columns to write: {e}")))?;
+        checks::hold(&self.spec.table, &self.spec.checks, &values)?;
         let mut from = 0;
         for run in fragments.values().chunk_by(|one, next| one == next) {
             let Some(id) = run.first() else { continue };

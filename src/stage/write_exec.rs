@@ -5,6 +5,7 @@
 //! Always holds: rows stream through, what is held is one row group and bitmaps of addresses; on an error the files
 //! of this partition are removed.
 
+use super::checks::{self, Check};
 use super::intent;
 use super::marks::Marks;
 use super::parts;
@@ -52,6 +53,8 @@ pub struct WriteSpec {
     pub changes: RowChanges,
     /// The size of a new fragment.
     pub rows_per_fragment: u32,
+    /// What new rows are held to.
+    pub checks: Vec<Check>,
     /// The columns that the statement returns, if it returns rows.
     pub returned: Option<SchemaRef>,
     /// Told when the statement has failed elsewhere.
@@ -254,6 +257,7 @@ impl Writing {
         if let Some(rows) = rows.filter(|rows| rows.num_rows() > 0) {
             let columns: Vec<usize> = (0..self.spec.changes.row_columns(self.spec.schema.columns().count())).collect();
             let rows = rows.project(&columns).map_err(|e| Error::internal(format!("rows to write: {e}")))?;
+            checks::hold(&self.spec.table, &self.spec.checks, &rows)?;
             let timer = self.write_time.timer();
             writer.write(&rows).await?;
             timer.done();

@@ -24,6 +24,7 @@ use crate::stage::foreign::{ForeignFile, read_footers};
 use crate::stage::scope::Done;
 use crate::stage::write_exec::take_fields;
 use crate::store::base::{self, LOCAL_FILES};
+use crate::table::constraint;
 use crate::table::fragment::{Base, DataFile, FileColumn};
 use crate::table::schema::{FieldId, TableSchema};
 use crate::table::stats::ColumnStats;
@@ -38,8 +39,13 @@ use std::sync::Arc;
 
 /// The step that adds files to a table as it is in `version`. `lake` is the lake's folder.
 pub async fn add_files(table: &str, version: &Version, pattern: &str, lake: &str, statement: &str) -> Result<Step> {
-    let files = read(table, pattern, lake).await?;
     let snapshot = &version.snapshot;
+    let constraints = constraint::constraints(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?;
+    if let Some(constraint) = constraints.first() {
+        let what = format!("ADD FILES on table '{table}', whose constraint '{}' their rows would be held to,", constraint.name);
+        return Err(Error::unsupported(what, Some("INSERT .. SELECT from the files")));
+    }
+    let files = read(table, pattern, lake).await?;
     let present = present(snapshot);
     if let Some(file) = files.iter().find(|file| present.contains(&base::full_name(LOCAL_FILES, &file.found.path))) {
         return Err(Error::invalid(format!("file '{}' is part of table '{table}' already", file.found.found_as)));

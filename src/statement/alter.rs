@@ -1,17 +1,21 @@
-//! ALTER TABLE: changes of the schema only, no row is rewritten. Rows that are there read as NULL in a new column; a dropped
+//! ALTER TABLE: changes of the schema and the constraints only, no row is rewritten. Rows that are there read as NULL in a new column; a dropped
 //! column's values stay in their files, where only earlier versions find them.
 //!
 //! In goes the statement and the version that it reads, out comes a step. Operations of one statement follow one another: a
 //! column may be dropped and another added under its name.
 
+use super::constraints::{self, Asked};
 use super::parse::{FilesOf, UnsetProperties, fold, plain_name};
 use super::{adopt, create};
 use crate::error::{Error, Result, nearest_name};
 use crate::manifest::log::VersionLog;
+use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
 use crate::scan::address;
+use crate::scan::expression;
 use crate::scan::isolation::{ISOLATION, Isolation};
 use crate::scan::provider::LakeTable;
+use crate::table::constraint::{self, Constraint, Rule};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use crate::txn::action::{Action, AlterField, ConfigUpdate, DropField};
 use crate::txn::composite::Step;
@@ -23,11 +27,13 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Expr as SqlExpr, Ident, ObjectName, SqlOption,
-    Statement, Value,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Expr as SqlExpr, Ident, ObjectName,
+    SqlOption, Statement, Value,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+mod validate;
 
 /// How a column gets a type that is not wider.
 const REWRITE: &str = "add a column of that type, UPDATE it from the old one, and drop the old one";
@@ -90,9 +96,15 @@ pub fn check(alteration: Alteration<'_>) -> Result<()> {
             | AlterTableOperation::DropColumn { .. }
             | AlterTableOperation::RenameColumn { .. }
             | AlterTableOperation::SetTblProperties { .. }
+            | AlterTableOperation::AddConstraint { not_valid: false, .. }
+            | AlterTableOperation::DropConstraint { .. }
             | AlterTableOperation::AlterColumn {
                 op:
-                    AlterColumnOperation::DropNotNull | AlterColumnOperation::SetNotNull | AlterColumnOperation::SetDataType { using: None, .. },
+                    AlterColumnOperation::DropNotNull
+                    | AlterColumnOperation::SetNotNull
+                    | AlterColumnOperation::SetDefault { .. }
+                    | AlterColumnOperation::DropDefault
+                    | AlterColumnOperation::SetDataType { using: None, .. },
                 ..
             } => continue,
             AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetDataType { .. }, .. } => Some(REWRITE),
@@ -113,15 +125,15 @@ pub async fn step(
 ) -> Result<Step> {
     check(alteration)?;
     let table = log.table();
-    let mut altering = Altering::new(table, &base.snapshot.schema);
+    let mut altering = Altering::new(table, &base.snapshot)?;
     let operations = match alteration {
         Alteration::Operations(alter) => alter.operations.as_slice(),
         Alteration::Unset(unset) => {
-            altering.configure(unset.keys.iter().map(|key| (key.clone(), None)).collect());
+            altering.set(unset.keys.iter().map(|key| (key.clone(), None)).collect())?;
             &[]
         }
         Alteration::Comment { comment, .. } => {
-            altering.configure([(COMMENT.to_owned(), comment.map(str::to_owned))].into());
+            altering.set([(COMMENT.to_owned(), comment.map(str::to_owned))].into())?;
             &[]
         }
         Alteration::AddFiles { files, lake } => return adopt::add_files(table, base.as_ref(), &files.pattern, lake, statement).await,
@@ -129,14 +141,29 @@ pub async fn step(
     for operation in operations {
         match operation {
             AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
-                altering.add(&arrow_field(state, table, column_def).await?, *if_not_exists)?;
+                let mut plain = column_def.clone();
+                plain.options.retain(|option| !matches!(option.option, ColumnOption::Check(_) | ColumnOption::Unique(_)));
+                if altering.add(&arrow_field(state, table, &plain).await?, *if_not_exists)? {
+                    for option in column_def.options.iter().filter(|option| !plain.options.contains(option)) {
+                        Asked::of_column(&column_def.name, option)?.iter().try_for_each(|asked| altering.constrain(asked))?;
+                    }
+                }
             }
-            AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
-                column_names.iter().try_for_each(|name| altering.drop(name, *if_exists))?;
+            AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                let cascade = *drop_behavior == Some(DropBehavior::Cascade);
+                column_names.iter().try_for_each(|name| altering.drop(name, *if_exists, cascade))?;
+            }
+            AlterTableOperation::AddConstraint { constraint, .. } => altering.constrain(&Asked::of_table(constraint)?)?,
+            AlterTableOperation::DropConstraint { if_exists, name, .. } => altering.drop_constraint(&fold(name), *if_exists)?,
+            AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetDefault { value } } => {
+                altering.set_default(column_name, Some(value))?
+            }
+            AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::DropDefault } => {
+                altering.set_default(column_name, None)?
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => altering.rename(old_column_name, new_column_name)?,
             AlterTableOperation::SetTblProperties { table_properties } => {
-                altering.configure(table_properties.iter().map(|option| property(table, option)).collect::<Result<_>>()?);
+                altering.set(table_properties.iter().map(|option| property(table, option)).collect::<Result<_>>()?)?;
             }
             AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::DropNotNull } => {
                 altering.drop_not_null(column_name)?
@@ -152,6 +179,16 @@ pub async fn step(
     for field in &altering.to_look_at {
         look_for_nulls(state, log, base, *field).await?;
     }
+    let schema = altering.schema()?;
+    for constraint in &altering.constraints {
+        // Types may be others than they were.
+        if let Rule::Check(kept) = &constraint.rule {
+            expression::condition(table, kept, &schema)?;
+        }
+    }
+    for constraint in altering.constraints.iter().filter(|constraint| altering.added.contains(&constraint.name)) {
+        validate::hold(state, log, base, &schema, constraint).await?;
+    }
     Ok(Step { operation: "ALTER TABLE".into(), statement: statement.to_owned(), actions: altering.actions, ..Step::default() })
 }
 
@@ -165,6 +202,11 @@ async fn look_for_nulls(state: &SessionState, log: &Arc<VersionLog>, base: &Arc<
         0 => Ok(()),
         _ => Err(Error::NotNull { table: log.table().to_owned(), column: column.name.clone() }),
     }
+}
+
+/// The error for a rule that does not fit others.
+fn refused(reason: String, sqlstate: &'static str) -> Error {
+    Error::Refused { reason, sqlstate }
 }
 
 /// A column as the operations so far have left it.
@@ -183,10 +225,22 @@ struct Altering<'a> {
     next_token: u32,
     /// Fields of which no row may be NULL.
     to_look_at: Vec<FieldId>,
+    /// All fields, under the ids that they will have if nobody else adds one.
+    fields: Vec<Field>,
+    /// The id of the first field that is new.
+    next_field: FieldId,
+    /// The constraints.
+    constraints: Vec<Constraint>,
+    /// The names of those that are new.
+    added: Vec<String>,
+    /// The fields that have a default.
+    defaults: BTreeSet<FieldId>,
 }
 
 impl<'a> Altering<'a> {
-    fn new(table: &'a str, schema: &TableSchema) -> Self {
+    fn new(table: &'a str, snapshot: &Snapshot) -> Result<Self> {
+        let schema = &snapshot.schema;
+        let constraints = constraint::constraints(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?;
         let column = |field: &Field| Column {
             name: field.name.clone(),
             field: Ref::Committed(field.id),
@@ -194,7 +248,38 @@ impl<'a> Altering<'a> {
             nullable: field.nullable,
         };
         let columns = schema.columns().map(column).collect();
-        Altering { table, columns, actions: Vec::new(), next_token: 0, to_look_at: Vec::new() }
+        Ok(Altering {
+            table,
+            columns,
+            actions: Vec::new(),
+            next_token: 0,
+            to_look_at: Vec::new(),
+            fields: schema.fields().to_vec(),
+            next_field: snapshot.counters.field,
+            constraints,
+            added: Vec::new(),
+            defaults: constraint::defaults(&snapshot.config).into_keys().collect(),
+        })
+    }
+
+    /// The schema so far.
+    fn schema(&self) -> Result<TableSchema> {
+        TableSchema::new(self.fields.clone()).map_err(|reason| Error::internal(format!("table '{}': {reason}", self.table)))
+    }
+
+    /// The id that a field has, or will have.
+    fn id(&self, field: FieldRef) -> FieldId {
+        match field {
+            Ref::Committed(id) => id,
+            Ref::Local(token) => FieldId(self.next_field.0 + token.0 as i32),
+        }
+    }
+
+    /// A column's field so far.
+    fn field_mut(&mut self, field: FieldRef) -> Result<&mut Field> {
+        let id = self.id(field);
+        let missing = || Error::internal(format!("table '{}' has no field {id}", self.table));
+        self.fields.iter_mut().find(|field| field.id == id).ok_or_else(missing)
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -210,13 +295,14 @@ impl<'a> Altering<'a> {
         }
     }
 
-    fn add(&mut self, definition: &Schema, if_not_exists: bool) -> Result<()> {
+    /// Adds a column, unless it is there and may be.
+    fn add(&mut self, definition: &Schema, if_not_exists: bool) -> Result<bool> {
         let table = self.table;
         let column = definition.field(0);
         let name = column.name();
         match (self.position(name), if_not_exists) {
             (None, _) => {}
-            (Some(_), true) => return Ok(()),
+            (Some(_), true) => return Ok(false),
             (Some(_), false) => return Err(Error::ColumnExists { table: table.to_owned(), column: name.clone() }),
         }
         if !column.is_nullable() {
@@ -231,10 +317,14 @@ impl<'a> Altering<'a> {
         let field_type = numbered.fields().first().map_or(FieldType::Struct, |field| field.field_type.clone());
         self.columns.push(Column { name: name.clone(), field: Ref::Local(Token(first)), field_type, nullable: true });
         self.next_token += numbered.fields().len() as u32;
-        Ok(())
+        let of_table = |id: FieldId| FieldId(self.next_field.0 + first as i32 + id.0 - 1);
+        let fields =
+            numbered.fields().iter().map(|field| Field { id: of_table(field.id), parent: field.parent.map(of_table), ..field.clone() });
+        self.fields.extend(fields);
+        Ok(true)
     }
 
-    fn drop(&mut self, name: &Ident, if_exists: bool) -> Result<()> {
+    fn drop(&mut self, name: &Ident, if_exists: bool, cascade: bool) -> Result<()> {
         let at = match self.position(&fold(name)) {
             None if if_exists => return Ok(()),
             None => return self.column(name).map(|_| ()),
@@ -244,7 +334,92 @@ impl<'a> Altering<'a> {
             return Err(Error::invalid(format!("column {name} is the last one of table '{}'; DROP TABLE drops it", self.table)));
         }
         let Column { field, .. } = self.columns.remove(at);
+        let id = self.id(field);
+        let about: Vec<String> = self
+            .constraints
+            .iter()
+            .filter(|constraint| constraint.fields.contains(&id))
+            .map(|constraint| constraint.name.clone())
+            .collect();
+        match about.first() {
+            Some(constraint) if !cascade => {
+                let reason = format!(
+                    "column {name} of table '{}' cannot be dropped: the constraint '{constraint}' is about it; DROP COLUMN .. CASCADE drops both",
+                    self.table
+                );
+                return Err(refused(reason, "2BP01"));
+            }
+            _ => about.iter().try_for_each(|constraint| self.drop_constraint(constraint, false))?,
+        }
+        let mut gone = BTreeSet::from([id]);
+        self.fields.retain(|field| {
+            // Parts follow their column.
+            let goes = gone.contains(&field.id) || field.parent.is_some_and(|parent| gone.contains(&parent));
+            if goes {
+                gone.insert(field.id);
+            }
+            !goes
+        });
         self.actions.push(Action::DropField(DropField { field }));
+        if self.defaults.contains(&id) {
+            self.configure([(constraint::default_key(id), None)].into());
+        }
+        Ok(())
+    }
+
+    /// Adds a constraint; the rows are held against it later.
+    fn constrain(&mut self, asked: &Asked) -> Result<()> {
+        let constraint = asked.constraint(self.table, &self.schema()?, &self.constraints)?;
+        for column in asked.primary_key().unwrap_or_default() {
+            self.set_not_null(column)?;
+            // So that nobody else makes it nullable meanwhile.
+            let field = self.column(column)?.field;
+            self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(false) }));
+        }
+        self.configure([(constraint.key(), Some(constraint.value()))].into());
+        self.added.push(constraint.name.clone());
+        self.constraints.push(constraint);
+        Ok(())
+    }
+
+    fn drop_constraint(&mut self, name: &str, if_exists: bool) -> Result<()> {
+        let Some(at) = self.constraints.iter().position(|constraint| constraint.name == name) else {
+            let nearest = nearest_name(name, self.constraints.iter().map(|constraint| constraint.name.as_str()));
+            let nearest = nearest.map(|nearest| format!("; did you mean '{nearest}'?")).unwrap_or_default();
+            let reason = format!("constraint '{name}' does not exist in table '{}'{nearest}", self.table);
+            return if if_exists { Ok(()) } else { Err(refused(reason, "42704")) };
+        };
+        let constraint = self.constraints.remove(at);
+        self.added.retain(|added| *added != constraint.name);
+        self.configure([(constraint.key(), None)].into());
+        Ok(())
+    }
+
+    fn set_default(&mut self, column: &Ident, value: Option<&SqlExpr>) -> Result<()> {
+        let field = self.column(column)?.field;
+        let id = self.id(field);
+        let schema = self.schema()?;
+        let kept = match (value, schema.field(id)) {
+            (Some(value), Some(field)) => Some(constraints::default(self.table, &schema, field, value)?),
+            _ => None,
+        };
+        let had = match &kept {
+            Some(_) => !self.defaults.insert(id),
+            None => self.defaults.remove(&id),
+        };
+        if kept.is_some() || had {
+            self.configure([(constraint::default_key(id), kept)].into());
+        }
+        Ok(())
+    }
+
+    /// Sets and removes properties that are users'.
+    fn set(&mut self, entries: BTreeMap<String, Option<String>>) -> Result<()> {
+        if let Some(reserved) = entries.keys().find(|key| constraint::is_reserved(key)) {
+            let what = format!("setting the property '{reserved}' of table '{}'", self.table);
+            return Err(Error::unsupported(what, Some("say ADD CONSTRAINT, DROP CONSTRAINT, SET DEFAULT or DROP DEFAULT")));
+        }
+        self.configure(entries);
         Ok(())
     }
 
@@ -258,6 +433,7 @@ impl<'a> Altering<'a> {
             return Err(Error::invalid(format!("table '{}': the column name '{name}' is reserved", self.table)));
         }
         self.column(from)?.name.clone_from(&name);
+        self.field_mut(field)?.name.clone_from(&name);
         self.actions.push(Action::AlterField(AlterField { field, parent: None, name: Some(name), field_type: None, nullable: None }));
         Ok(())
     }
@@ -267,12 +443,18 @@ impl<'a> Altering<'a> {
     }
 
     fn drop_not_null(&mut self, name: &Ident) -> Result<()> {
+        let table = self.table;
         let column = self.column(name)?;
         if column.nullable {
             return Ok(());
         }
         column.nullable = true;
         let field = column.field;
+        let id = self.id(field);
+        if let Some(key) = self.constraints.iter().find(|key| key.rule == Rule::PrimaryKey && key.fields.contains(&id)) {
+            return Err(refused(format!("column {name} of table '{table}' is in its primary key, '{}'", key.name), "42P16"));
+        }
+        self.field_mut(field)?.nullable = true;
         self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(true) }));
         Ok(())
     }
@@ -289,6 +471,7 @@ impl<'a> Altering<'a> {
         };
         column.nullable = false;
         let field = column.field;
+        self.field_mut(field)?.nullable = false;
         self.to_look_at.push(id);
         self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(false) }));
         Ok(())
@@ -312,6 +495,7 @@ impl<'a> Altering<'a> {
         }
         column.field_type = wider.clone();
         let field = column.field;
+        self.field_mut(field)?.field_type = wider.clone();
         self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: Some(wider), nullable: None }));
         Ok(())
     }
@@ -338,11 +522,15 @@ async fn arrow_field(state: &SessionState, table: &str, definition: &ColumnDef) 
     for option in &definition.options {
         match option.option {
             ColumnOption::Null | ColumnOption::NotNull => {}
+            ColumnOption::Default(_) => {
+                let what = format!("ADD COLUMN with {} on table '{table}'", option.option);
+                return Err(Error::unsupported(what, Some("add it, UPDATE the rows that are there, then ALTER COLUMN .. SET DEFAULT")));
+            }
             ref other => return Err(Error::unsupported(format!("ADD COLUMN with {other} on table '{table}'"), None)),
         }
     }
     let create = format!("CREATE TABLE amend_new_column ({definition})");
-    let parsed = super::parse::parse(&create)?;
+    let parsed = super::parse::parse(&create, &super::parse::Syntax::of(&state.config_options().sql_parser)?)?;
     let super::parse::Command::Sql(parsed) = parsed else { return Err(Error::internal("a column definition is no SQL")) };
     match *parsed {
         DfStatement::Statement(parsed) if matches!(*parsed, Statement::CreateTable(_)) => {

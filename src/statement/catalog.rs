@@ -45,7 +45,7 @@ impl LakeSchema {
                 Some(view) => view.0.view(&log).await?.0,
                 None => log.newest().await?,
             };
-            return Ok(Some(Arc::new(LakeTable::new(log, None, planned))));
+            return Ok(Some(Arc::new(LakeTable::new(log, None, planned).with_defaults()?)));
         }
         let Some((name, at)) = name.rsplit_once('@') else { return Ok(None) };
         let Some(log) = self.lake.find(name).await? else { return Ok(None) };

@@ -18,6 +18,7 @@ use super::catalog::version_of;
 use super::create;
 use super::lake::Lake;
 use super::parse::CloneOf;
+use super::tokens::cut;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
@@ -25,12 +26,15 @@ use crate::stage::commit_exec::staged;
 use crate::stage::scope::Done;
 use crate::stage::write_exec::take_fields;
 use crate::store::base;
+use crate::table::constraint::{self, Constraint, Rule};
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{Base, DataFile};
 use crate::table::schema::FieldId;
 use crate::txn::action::{Action, AddBase, AddDataFile, AddFragment, ConfigUpdate, SetDeletionFile};
 use crate::txn::composite::{RowCounts, Step};
 use crate::txn::refs::{FieldRef, Ref, Token};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::Token::Word;
 use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
 
@@ -106,7 +110,12 @@ async fn step(log: &VersionLog, source: &Snapshot, statement: &str) -> Result<St
     actions.extend(bases.into_iter().map(base));
     actions.extend(rows);
     if !source.config.is_empty() {
-        let entries = source.config.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
+        let again = |(key, value): (&String, &String)| {
+            let (key, value) =
+                property(key, value, &tokens).map_err(|reason| Error::internal(format!("cloning '{}': {reason}", log.table())))?;
+            Ok::<_, Error>((key, Some(value)))
+        };
+        let entries = source.config.iter().map(again).collect::<Result<_>>()?;
         actions.push(Action::ConfigUpdate(ConfigUpdate { entries, replace: false }));
     }
     let counts = RowCounts { inserted: source.live_rows(), ..RowCounts::default() };
@@ -126,4 +135,46 @@ fn of_clone(file: &DataFile, tokens: &BTreeMap<FieldId, Token>) -> Result<(DataF
     });
     let fields = fields.collect::<Result<Vec<_>>>()?;
     Ok((file, fields))
+}
+
+/// The id that a field gets in the clone: they are given out from 1 on, in the order of the fields.
+fn id_in_clone(field: FieldId, tokens: &BTreeMap<FieldId, Token>) -> Result<FieldId, String> {
+    let id = tokens.get(&field).and_then(|token| i32::try_from(token.0).ok()?.checked_add(1));
+    id.map(FieldId).ok_or_else(|| format!("there is no field {field}"))
+}
+
+/// A property as the clone has it: constraints and defaults name fields by their ids.
+fn property(key: &str, value: &str, tokens: &BTreeMap<FieldId, Token>) -> Result<(String, String), String> {
+    if let Some(constraint) = constraint::of_property(key, value) {
+        let constraint = constraint?;
+        let fields = constraint.fields.iter().map(|field| id_in_clone(*field, tokens)).collect::<Result<_, _>>()?;
+        let rule = match constraint.rule {
+            Rule::Check(condition) => Rule::Check(renumbered(&condition, tokens)?),
+            Rule::Unique => Rule::Unique,
+            Rule::PrimaryKey => Rule::PrimaryKey,
+        };
+        return Ok((key.to_owned(), Constraint { name: constraint.name, fields, rule }.value()));
+    }
+    match key.strip_prefix(constraint::DEFAULT_PREFIX).map(str::parse) {
+        Some(Ok(field)) => Ok((constraint::default_key(id_in_clone(FieldId(field), tokens)?), value.to_owned())),
+        Some(Err(_)) => Err(format!("'{key}' is the default of no field")),
+        None => Ok((key.to_owned(), value.to_owned())),
+    }
+}
+
+/// A condition with its columns, `"#<id>"`, under their ids in the clone.
+fn renumbered(condition: &str, tokens: &BTreeMap<FieldId, Token>) -> Result<String, String> {
+    let wrong = || format!("the condition {condition} cannot be read");
+    let (words, offsets) = cut(condition, &GenericDialect {}).ok_or_else(wrong)?;
+    let (mut anew, mut copied) = (String::with_capacity(condition.len()), 0);
+    for (at, (word, from)) in words.iter().zip(&offsets).enumerate() {
+        let Word(word) = word else { continue };
+        let Some(id) = word.value.strip_prefix('#').filter(|_| word.quote_style == Some('"')) else { continue };
+        let id = id_in_clone(FieldId(id.parse().map_err(|_| wrong())?), tokens)?;
+        anew.push_str(condition.get(copied..*from).ok_or_else(wrong)?);
+        anew.push_str(&format!("\"#{id}\""));
+        copied = offsets.get(at + 1).copied().unwrap_or(condition.len());
+    }
+    anew.push_str(condition.get(copied..).ok_or_else(wrong)?);
+    Ok(anew)
 }

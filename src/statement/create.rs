@@ -3,6 +3,7 @@
 //! DataFusion plans the statement (types, casts, the query); what it would put in memory becomes the first version of a
 //! table, or the next one of a table that is replaced: its fields and its rows in one transaction.
 
+use super::constraints::Definition;
 use super::lake::Lake;
 use crate::commit::staged::objects;
 use crate::error::{Error, Result};
@@ -25,18 +26,15 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{CreateMemoryTable, LogicalPlan};
 use datafusion::parquet::arrow::ArrowSchemaConverter;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::sql::sqlparser::ast::{ColumnOption, CreateTable as AstCreateTable};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Creates a table.
-///
-/// `not_null` are the columns, by position, of which the statement says so; the plan of a query has forgotten that.
+/// Creates a table. What `definition` says of its rows DataFusion's plan has forgotten.
 pub async fn create_table(
     lake: &Lake,
     state: &SessionState,
     create: &CreateMemoryTable,
-    not_null: &[usize],
+    definition: &Definition,
     statement: &str,
 ) -> Result<Done> {
     let name = create.name.table().to_owned();
@@ -48,7 +46,7 @@ pub async fn create_table(
         return Err(Error::TableExists { table: name });
     }
     let table = lake.new_table(&name);
-    let made = make(state, &table.log, create, not_null, FieldId(1), statement).await?;
+    let made = make(state, &table.log, create, definition, FieldId(1), statement).await?;
     let inserted = made.step.counts.inserted;
     let files_written = made.objects.len();
     let first = staged(0, made.step, vec![], made.objects);
@@ -73,10 +71,10 @@ pub async fn replacement(
     log: &VersionLog,
     base: &Snapshot,
     create: &CreateMemoryTable,
-    not_null: &[usize],
+    definition: &Definition,
     statement: &str,
 ) -> Result<Made> {
-    let mut made = make(state, log, create, not_null, base.counters.field, statement).await?;
+    let mut made = make(state, log, create, definition, base.counters.field, statement).await?;
     let mut before = vec![Action::ResetTable(ResetTable)];
     if !base.config.is_empty() {
         before.push(Action::ConfigUpdate(ConfigUpdate { entries: BTreeMap::new(), replace: true }));
@@ -91,7 +89,7 @@ async fn make(
     state: &SessionState,
     log: &VersionLog,
     create: &CreateMemoryTable,
-    not_null: &[usize],
+    definition: &Definition,
     first: FieldId,
     statement: &str,
 ) -> Result<Made> {
@@ -101,10 +99,11 @@ async fn make(
         query => {
             // Only now it is known of which types the columns are: CASE and UNION are coerced.
             let query = state.optimize(query)?;
-            let columns = columns_of_query(query.schema().as_arrow(), not_null);
+            let columns = columns_of_query(query.schema().as_arrow(), &definition.not_null);
             (schema(&name, &columns, first)?, Some(query))
         }
     };
+    let entries = definition.properties(&name, &schema)?;
     let schema = Arc::new(schema);
     let operation = if create.or_replace { "CREATE OR REPLACE TABLE" } else { "CREATE TABLE" };
     let step = match query {
@@ -118,6 +117,7 @@ async fn make(
                 schema: schema.clone(),
                 changes: RowChanges::Insert,
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
+                checks: vec![],
                 returned: None,
                 stop: stop.clone(),
             };
@@ -126,7 +126,11 @@ async fn make(
             collect_step(write, operation, statement.to_owned(), log, &stop, state.task_ctx()).await?
         }
     };
-    Ok(of_nothing(step, &schema, first, statement))
+    let mut made = of_nothing(step, &schema, first, statement);
+    if !entries.is_empty() {
+        made.step.actions.push(Action::ConfigUpdate(ConfigUpdate { entries, replace: false }));
+    }
+    Ok(made)
 }
 
 pub(super) fn done(inserted: u64, version: Option<u64>, files_written: usize) -> Done {
@@ -144,12 +148,6 @@ pub fn check(create: &CreateMemoryTable, name: &str) -> Result<()> {
     if create.temporary {
         return refuse("TEMPORARY", None);
     }
-    if !create.constraints.is_empty() {
-        return refuse("PRIMARY KEY or UNIQUE", None);
-    }
-    if !create.column_defaults.is_empty() {
-        return refuse("DEFAULT", None);
-    }
     check_name(name)?;
     match create.name.schema() {
         None | Some(super::lake::DEFAULT_NAMESPACE) => Ok(()),
@@ -163,30 +161,6 @@ pub(super) fn check_name(name: &str) -> Result<()> {
         true => Err(Error::unsupported(format!("CREATE TABLE '{name}' with '@' in its name"), Some("t@v3 means version 3 of t"))),
         false => Ok(()),
     }
-}
-
-/// Refuses what columns cannot have and DataFusion would ignore. Returns the positions of those that are said to be NOT NULL.
-pub fn check_columns(table: &AstCreateTable) -> Result<Vec<usize>> {
-    let mut not_null = Vec::new();
-    for (position, column) in table.columns.iter().enumerate() {
-        for option in &column.options {
-            match &option.option {
-                ColumnOption::NotNull => not_null.push(position),
-                // These are refused further on, with the constraints and defaults of the whole table.
-                ColumnOption::Null
-                | ColumnOption::Default(_)
-                | ColumnOption::PrimaryKey(_)
-                | ColumnOption::Unique(_)
-                | ColumnOption::ForeignKey(_)
-                | ColumnOption::Check(_) => {}
-                other => {
-                    let what = format!("CREATE TABLE '{}' with '{other}' of column '{}'", table.name, column.name);
-                    return Err(Error::unsupported(what, None));
-                }
-            }
-        }
-    }
-    Ok(not_null)
 }
 
 /// A query's columns as a table's: that a query happens to yield no NULL in a column is not a rule that anybody has set.

@@ -7,22 +7,28 @@
 //!   DELETE with an alias, USING or WITH               the query of its rows (`rows`)
 //!   UPDATE with FROM or WITH                          likewise
 //!   UPDATE .. SET (a, b) = ..                         an assignment for each column (`assignments`)
+//!   DEFAULT as a value                                the value (`defaults`)
+//!   INSERT .. ON CONFLICT                             the MERGE of its rows (`upsert`)
 //!   MERGE .. UPDATE SET * .. INSERT *                 every column from the source (`stars`)
+//!   MERGE .. WHEN NOT MATCHED .. VALUES (a)           the source's column a (`sides`)
 //! ```
 //!
 //! Always holds: a clause that would be lost on the way is refused.
 
 mod assignments;
+mod defaults;
 mod returning;
 mod rows;
+mod sides;
 pub mod stars;
+mod upsert;
 
 use super::parse::ReplaceWhere;
 use crate::error::{Error, Result};
 use crate::plan::replace_where;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Analyze, Explain, Expr, LogicalPlan, PlanType, Prepare, Statement as PlanStatement, ToStringifiedPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Delete, FromTable, Insert, Merge, Query, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Update, UpdateTableFromKind,
@@ -31,19 +37,27 @@ use datafusion::sql::sqlparser::ast::{
 use returning::Asked;
 use rows::{Change, RowsOf};
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use upsert::Upsert;
 
 /// Plans a statement.
 pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<LogicalPlan> {
     if let Some(statement) = innermost(&mut statement) {
         check_ignored(statement)?;
+        defaults::put(state, statement).await?;
     }
-    let (rows, returning) = put_plainly(innermost(&mut statement))?;
+    let Plainly { rows, upsert, returning } = put_plainly(innermost(&mut statement))?;
     if let Some(Statement::Merge(merge)) = innermost(&mut statement) {
         stars::expand(state, merge).await?;
+        sides::qualify(state, merge).await?;
     }
     let plan = state.statement_to_plan(statement).await?;
     let plan = match rows {
         Some(rows) => rows.statement(plan)?,
+        None => plan,
+    };
+    let plan = match upsert {
+        Some(upsert) => upsert.statement(state, plan)?,
         None => plan,
     };
     match returning {
@@ -80,6 +94,27 @@ fn innermost(statement: &mut DfStatement) -> Option<&mut Statement> {
     }
 }
 
+/// A plan with what `change` makes of the statement in it, at the top or within EXPLAIN and PREPARE.
+fn within(plan: LogicalPlan, change: &dyn Fn(LogicalPlan) -> Result<LogicalPlan>) -> Result<LogicalPlan> {
+    let inner = |plan: Arc<LogicalPlan>| within(Arc::unwrap_or_clone(plan), change).map(Arc::new);
+    match plan {
+        LogicalPlan::Explain(explain) => {
+            let plan = inner(explain.plan)?;
+            let stringified_plans = vec![plan.to_stringified(PlanType::InitialLogicalPlan)];
+            Ok(LogicalPlan::Explain(Explain { plan, stringified_plans, ..explain }))
+        }
+        LogicalPlan::Analyze(analyze) => {
+            let input = inner(analyze.input)?;
+            Ok(LogicalPlan::Analyze(Analyze { input, ..analyze }))
+        }
+        LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
+            let input = inner(prepare.input)?;
+            Ok(LogicalPlan::Statement(PlanStatement::Prepare(Prepare { input, ..prepare })))
+        }
+        plan => change(plan),
+    }
+}
+
 /// Refuses clauses of tables and queries that DataFusion reads over.
 fn check_ignored(statement: &Statement) -> Result<()> {
     match statement.visit(&mut Ignored) {
@@ -112,9 +147,20 @@ impl Visitor for Ignored {
     }
 }
 
-/// Puts a statement in a form that DataFusion plans. Says what it was if it is a query of rows now, and what it returns.
-fn put_plainly(statement: Option<&mut Statement>) -> Result<(Option<RowsOf>, Option<Asked>)> {
-    let Some(statement) = statement else { return Ok((None, None)) };
+/// What a statement was before it was put plainly.
+#[derive(Default)]
+struct Plainly {
+    /// What it does with the rows of the query that it is now.
+    rows: Option<RowsOf>,
+    /// What becomes of rows whose key is there.
+    upsert: Option<Upsert>,
+    /// What it returns.
+    returning: Option<Asked>,
+}
+
+/// Puts a statement in a form that DataFusion plans.
+fn put_plainly(statement: Option<&mut Statement>) -> Result<Plainly> {
+    let Some(statement) = statement else { return Ok(Plainly::default()) };
     let mut with = None;
     if let Statement::Query(query) = statement
         && let Query { body, with: before, order_by: None, limit_clause: None, .. } = query.as_mut()
@@ -124,8 +170,10 @@ fn put_plainly(statement: Option<&mut Statement>) -> Result<(Option<RowsOf>, Opt
         *statement = changing.clone();
     }
     let returning = returning::take(statement)?;
+    let mut upsert = None;
     let rows = match statement {
         Statement::Insert(insert) => {
+            upsert = Upsert::take(insert)?;
             move_with(with, insert)?;
             None
         }
@@ -137,9 +185,9 @@ fn put_plainly(statement: Option<&mut Statement>) -> Result<(Option<RowsOf>, Opt
         Statement::Update(update) => rows_to_update(update, with, returning.is_some())?,
         _ => None,
     };
-    let Some((rows, query)) = rows else { return Ok((None, returning)) };
+    let Some((rows, query)) = rows else { return Ok(Plainly { rows: None, upsert, returning }) };
     *statement = query;
-    Ok((Some(rows), returning))
+    Ok(Plainly { rows: Some(rows), upsert, returning })
 }
 
 /// Moves what stands in front of an INSERT into its query.

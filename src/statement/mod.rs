@@ -11,6 +11,7 @@ mod adopt;
 mod alter;
 mod catalog;
 mod clone;
+mod constraints;
 mod create;
 mod forms;
 pub mod functions;

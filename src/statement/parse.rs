@@ -4,9 +4,10 @@ use crate::error::{Error, Result};
 use crate::plan::layout::{Order, OrderKey};
 use crate::plan::optimize::Wanted;
 use datafusion::common::DataFusionError;
+use datafusion::config::SqlParserOptions;
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, SetExpr, Statement as SqlStatement};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -183,9 +184,39 @@ pub struct ReplaceWhere {
     pub delete: Statement,
 }
 
+/// The SQL that the session's settings ask for.
+pub struct Syntax {
+    /// Whose SQL it is.
+    pub dialect: Box<dyn Dialect>,
+    recursion_limit: Option<usize>,
+}
+
+impl Default for Syntax {
+    fn default() -> Self {
+        Syntax { dialect: Box::new(GenericDialect {}), recursion_limit: None }
+    }
+}
+
+impl Syntax {
+    /// By DataFusion's settings `datafusion.sql_parser.*`.
+    pub fn of(options: &SqlParserOptions) -> Result<Syntax> {
+        let dialect =
+            dialect_from_str(options.dialect).ok_or_else(|| Error::invalid(format!("'{}' is no dialect of SQL", options.dialect)))?;
+        Ok(Syntax { dialect, recursion_limit: Some(options.recursion_limit.get()) })
+    }
+
+    fn parser<'a>(&'a self, sql: &'a str) -> Result<DFParser<'a>> {
+        let builder = DFParserBuilder::new(sql).with_dialect(self.dialect.as_ref());
+        Ok(match self.recursion_limit {
+            Some(limit) => builder.with_recursion_limit(limit).build()?,
+            None => builder.build()?,
+        })
+    }
+}
+
 /// Parses one statement.
-pub fn parse(sql: &str) -> Result<Command> {
-    let mut parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build()?;
+pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
+    let mut parser = syntax.parser(sql)?;
     let command = match words(&parser, 3).as_slice() {
         ["BEGIN", ..] => {
             parser.parser.next_token();
@@ -223,33 +254,33 @@ pub fn parse(sql: &str) -> Result<Command> {
             skip(&mut parser, 2);
             // A table may be called history.
             if at_end(&parser) {
-                return Ok(Command::Sql(Box::new(single(sql)?)));
+                return Ok(Command::Sql(Box::new(single(sql, syntax)?)));
             }
             Command::History(table_name(&mut parser)?)
         }
         ["ALTER", "TABLE", ..] => match own_alteration(&mut parser)? {
             Some(own) => own,
-            None => return Ok(Command::Sql(Box::new(single(sql)?))),
+            None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
         },
         ["CREATE", "TABLE", ..] => match own_creation(&mut parser)? {
             Some(own) => own,
-            None => return Ok(Command::Sql(Box::new(single(sql)?))),
+            None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
         },
-        ["INSERT", "INTO", ..] => match replace_where(&mut parser)? {
+        ["INSERT", "INTO", ..] => match replace_where(&mut parser, syntax)? {
             Some(replace) => Command::ReplaceWhere(Box::new(replace)),
-            None => return Ok(Command::Sql(Box::new(single(sql)?))),
+            None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
         },
         ["VACUUM", ..] => Command::Vacuum(vacuum(&mut parser)?),
         ["RESTORE", ..] => Command::Restore(restore(&mut parser)?),
         ["VERIFY", ..] => Command::Verify(verify(&mut parser)?),
-        _ => return Ok(Command::Sql(Box::new(single(sql)?))),
+        _ => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
     };
     end(&mut parser)?;
     Ok(command)
 }
 
-fn single(sql: &str) -> Result<Statement> {
-    let mut statements = DFParser::parse_sql(sql)?;
+fn single(sql: &str, syntax: &Syntax) -> Result<Statement> {
+    let mut statements = syntax.parser(sql)?.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {
         (Some(statement), true) => Ok(statement),
         (Some(_), false) => Err(Error::invalid("one statement at a time, please")),
@@ -428,7 +459,7 @@ fn restore(parser: &mut DFParser<'_>) -> Result<Restore> {
 }
 
 /// The parts of an INSERT .. REPLACE WHERE; `None` if it is another INSERT.
-fn replace_where(parser: &mut DFParser<'_>) -> Result<Option<ReplaceWhere>> {
+fn replace_where(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<ReplaceWhere>> {
     skip(parser, 2);
     optional(parser, &["TABLE"]);
     let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
@@ -442,8 +473,8 @@ fn replace_where(parser: &mut DFParser<'_>) -> Result<Option<ReplaceWhere>> {
     let query = parser.parser.parse_query().map_err(engine)?;
     let columns = columns.iter().map(Ident::to_string).collect::<Vec<_>>().join(", ");
     let columns = if columns.is_empty() { columns } else { format!(" ({columns})") };
-    let mut insert = single(&format!("INSERT INTO {name}{columns} SELECT 1"))?;
-    let mut delete = single(&format!("DELETE FROM {name} WHERE true"))?;
+    let mut insert = single(&format!("INSERT INTO {name}{columns} SELECT 1"), syntax)?;
+    let mut delete = single(&format!("DELETE FROM {name} WHERE true"), syntax)?;
     if let Statement::Statement(insert) = &mut insert
         && let SqlStatement::Insert(insert) = insert.as_mut()
     {
@@ -578,6 +609,10 @@ fn end(parser: &mut DFParser<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(sql: &str) -> Result<Command> {
+        super::parse(sql, &Syntax::default())
+    }
 
     #[test]
     fn own_verbs_are_known_by_their_first_words() {

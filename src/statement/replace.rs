@@ -6,6 +6,7 @@
 //! Always holds: one version holds the whole replacement, and the versions before it stay what they were; of the objects that
 //! the actions name only those are removed after a failure that were written for them.
 
+use super::constraints::Definition;
 use super::create::{self, Made};
 use super::restore;
 use crate::commit::staged::remove;
@@ -34,8 +35,8 @@ pub enum Replacement<'a> {
     Create {
         /// As DataFusion plans it.
         create: &'a CreateMemoryTable,
-        /// The columns, by position, that are said to be NOT NULL.
-        not_null: &'a [usize],
+        /// What it says of its rows.
+        definition: &'a Definition,
     },
 }
 
@@ -64,8 +65,8 @@ pub async fn replace(
                 let newest = scope.newest_read(log).await?;
                 restore::restore(log, (&base.snapshot, &lease), newest, at, statement).await?
             }
-            Replacement::Create { create, not_null } => {
-                create::replacement(state, log, &base.snapshot, create, not_null, statement).await?
+            Replacement::Create { create, definition } => {
+                create::replacement(state, log, &base.snapshot, create, definition, statement).await?
             }
         };
         let Made { step, objects } = made;

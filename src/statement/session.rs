@@ -4,10 +4,11 @@
 //! leaves only ROLLBACK.
 
 use super::alter::Alteration;
+use super::constraints::Definition;
 use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows, verified};
-use super::parse::{self, Command, FilesOf, Optimize, Vacuum, plain_name};
+use super::parse::{self, Command, FilesOf, Optimize, Syntax, Vacuum, plain_name};
 use super::replace::{self, Replacement};
 use super::{adopt, alter, clone, create, forms, functions, install, time_travel};
 use crate::commit;
@@ -119,7 +120,7 @@ impl Session {
 
     async fn run(&self, sql: &str, staging: bool) -> Result<Outcome> {
         let sql = sql.trim().trim_end_matches(';').trim_end();
-        let command = parse::parse(&stars::spell(&functions::changes::spelled::rewrite(&time_travel::rewrite(sql)?)?))?;
+        let command = self.parse(sql)?;
         if staging && !command.changes_rows() {
             return Err(Error::invalid("only OPTIMIZE, INSERT, UPDATE, DELETE, MERGE and TRUNCATE can be staged"));
         }
@@ -140,6 +141,14 @@ impl Session {
             }
             reran += 1;
         }
+    }
+
+    fn parse(&self, sql: &str) -> Result<Command> {
+        let syntax = Syntax::of(&self.ctx.state_ref().read().config_options().sql_parser)?;
+        let dialect = syntax.dialect.as_ref();
+        let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
+        let spelled = stars::spell(&spelled, dialect);
+        parse::parse(&spelled, &syntax)
     }
 
     async fn command(&self, command: &Command, sql: &str) -> Result<Outcome> {
@@ -189,16 +198,16 @@ impl Session {
         }
     }
 
-    async fn sql(&self, statement: DfStatement, sql: &str) -> Result<Outcome> {
+    async fn sql(&self, mut statement: DfStatement, sql: &str) -> Result<Outcome> {
         if parse::looks_at_names(&statement, sql) {
             // DataFusion asks for names where it cannot wait for a store.
             self.lake.table_names().await?;
         }
         let state = self.ctx.state();
-        let mut not_null = vec![];
+        let mut definition = Definition::default();
         let mut shows_tables = false;
-        if let DfStatement::Statement(statement) = &statement {
-            match statement.as_ref() {
+        if let DfStatement::Statement(statement) = &mut statement {
+            match statement.as_mut() {
                 Statement::AlterTable(alter) => return self.alter(&state, Alteration::Operations(alter), sql).await,
                 Statement::Comment { object_type: CommentObject::Table, object_name, comment, if_exists } => {
                     let comment = Alteration::Comment { table: object_name, if_exists: *if_exists, comment: comment.as_deref() };
@@ -224,13 +233,13 @@ impl Session {
                 Statement::CreateSchema { .. } | Statement::CreateDatabase { .. } => {
                     return Err(Error::unsupported("CREATE SCHEMA", Some("tables live in the namespace public")));
                 }
-                Statement::CreateTable(table) => not_null = create::check_columns(table)?,
+                Statement::CreateTable(table) => definition = Definition::take(table)?,
                 Statement::ShowTables { .. } => shows_tables = true,
                 _ => {}
             }
         }
         match forms::plan(&state, statement).await? {
-            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => self.create_table(&state, create, &not_null, sql).await,
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => self.create_table(&state, create, &definition, sql).await,
             plan if shows_tables => {
                 // DataFusion also lists the views that make up the information schema.
                 let own = col("table_schema").not_eq(lit("information_schema"));
@@ -344,20 +353,20 @@ impl Session {
         }
     }
 
-    async fn create_table(&self, state: &SessionState, create: CreateMemoryTable, not_null: &[usize], sql: &str) -> Result<Outcome> {
+    async fn create_table(&self, state: &SessionState, create: CreateMemoryTable, definition: &Definition, sql: &str) -> Result<Outcome> {
         let name = create.name.table();
         loop {
             let existing = self.lake.find(name).await?;
             if let Some(log) = existing.as_ref().filter(|_| create.or_replace) {
                 create::check(&create, name)?;
-                return self.replace(log, Replacement::Create { create: &create, not_null }, sql).await;
+                return self.replace(log, Replacement::Create { create: &create, definition }, sql).await;
             }
             self.no_transaction("CREATE TABLE")?;
             // A view or an external table of this session may have the name.
             if existing.is_none() && self.ctx.table_exist(TableReference::bare(name))? {
                 return name_is_taken(name, create.if_not_exists);
             }
-            match create::create_table(&self.lake, state, &create, not_null, sql).await {
+            match create::create_table(&self.lake, state, &create, definition, sql).await {
                 // Another created it first, and is replaced.
                 Err(Error::TableExists { .. }) if create.or_replace => {}
                 done => return done.map(changed),

@@ -5,16 +5,17 @@
 
 use super::tokens::{self, is, significant_after, significant_before};
 use crate::error::{Error, Result};
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
 
 /// The statement with its time travel spelled as names.
-pub fn rewrite(sql: &str) -> Result<String> {
+pub fn rewrite(sql: &str, dialect: &dyn Dialect) -> Result<String> {
     let upper = sql.to_ascii_uppercase();
     if !upper.contains("VERSION") && !upper.contains("TIMESTAMP") {
         return Ok(sql.to_owned());
     }
-    let Some((tokens, offsets)) = tokens::cut(sql) else { return Ok(sql.to_owned()) };
+    let Some((tokens, offsets)) = tokens::cut(sql, dialect) else { return Ok(sql.to_owned()) };
     // RESTORE .. TO VERSION AS OF is a statement of its own.
     if is(tokens.iter().find(|token| !matches!(token, Token::Whitespace(_))), "RESTORE") {
         return Ok(sql.to_owned());
@@ -99,6 +100,11 @@ fn is_keyword(token: Option<&Token>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+
+    fn rewrite(sql: &str) -> Result<String> {
+        super::rewrite(sql, &GenericDialect {})
+    }
 
     #[test]
     fn versions_and_times_become_names() {

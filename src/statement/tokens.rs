@@ -1,12 +1,12 @@
 //! The tokens of a statement's text, for rewriting what the parser does not take without touching the rest.
 
-use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 
 /// The tokens, white space included, and the byte at which each starts. `None` if the text cannot be cut: that is the
 /// parser's to complain about.
-pub fn cut(sql: &str) -> Option<(Vec<Token>, Vec<usize>)> {
-    let spans = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().ok()?;
+pub fn cut(sql: &str, dialect: &dyn Dialect) -> Option<(Vec<Token>, Vec<usize>)> {
+    let spans = Tokenizer::new(dialect, sql).tokenize_with_location().ok()?;
     let (tokens, starts): (Vec<Token>, Vec<Location>) = spans.into_iter().map(|token| (token.token, token.span.start)).unzip();
     let offsets = byte_offsets(sql, &starts);
     Some((tokens, offsets))

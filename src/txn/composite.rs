@@ -3,6 +3,7 @@
 //! One step is one statement of the user; steps are for history, actions apply in order as one manifest change.
 
 use super::action::Action;
+use super::footprint::UNLISTED_KEYS;
 use super::refs::{Minted, Ref, Token};
 use crate::table::row_address::FragmentId;
 use std::collections::BTreeSet;
@@ -71,6 +72,11 @@ impl Transaction {
     /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.steps.iter().all(|step| step.actions.is_empty())
+    }
+
+    /// Whether it inserts keys that it does not list.
+    pub fn has_unlisted_keys(&self) -> bool {
+        self.actions().any(|action| matches!(action, Action::AssertUniqueKeys(keys) if keys.scheme == UNLISTED_KEYS))
     }
 
     /// Whether the table says something else after it; a rewrite moves rows and changes nothing of what they say.

@@ -125,6 +125,9 @@ impl fmt::Display for Region {
     }
 }
 
+/// The scheme of keys that are too many to list: who lands second holds its own against the rows of the other.
+pub const UNLISTED_KEYS: u32 = u32::MAX;
+
 /// The keys that a transaction inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyAssertion {
@@ -143,6 +146,10 @@ impl KeyAssertion {
     }
 
     fn meets(&self, other: &KeyAssertion) -> bool {
+        // Keys that are not listed are looked for among the rows.
+        if [self.scheme, other.scheme].contains(&UNLISTED_KEYS) {
+            return false;
+        }
         self.scheme != other.scheme || !self.hashes.is_disjoint(&other.hashes)
     }
 }
@@ -162,6 +169,14 @@ pub struct Footprint {
     /// Whether a field of its own is among those, which nobody else's rows have.
     own_not_null: bool,
     nulls: Nulls,
+    /// Whether it adds a constraint, which its statement held against the rows that it read.
+    constrains: bool,
+    /// The fields that those constraints are about.
+    constrained: BTreeSet<FieldId>,
+    /// Whether it adds fields, whose ids are known only when it lands.
+    adds_fields: bool,
+    /// Whether it wrote down ids of fields in a setting.
+    writes_ids_down: bool,
 }
 
 /// Where a transaction may bring NULLs.
@@ -215,6 +230,22 @@ impl Footprint {
             }
             Ref::Local(_) => self.own_not_null = true,
         }
+    }
+
+    /// Adds a constraint on the values of these fields: rows that others bring were not held against it.
+    pub fn constrain(&mut self, fields: impl IntoIterator<Item = FieldId>) {
+        self.constrains = true;
+        self.constrained.extend(fields);
+    }
+
+    /// Says that it adds a field whose id is given out when it lands.
+    pub fn adds_field(&mut self) {
+        self.adds_fields = true;
+    }
+
+    /// Says that a setting of it names fields by their ids.
+    pub fn writes_ids_down(&mut self) {
+        self.writes_ids_down = true;
     }
 
     /// Says that a file of a fragment holds a field, and whether some of its values may be NULL.
@@ -290,6 +321,31 @@ impl Footprint {
             .or_else(|| landed.keys.iter().find_map(|keys| self.breaks(keys)))
             .or_else(|| self.brings_nulls(landed))
             .or_else(|| landed.brings_nulls(self))
+            .or_else(|| self.breaks_constraint(landed))
+            .or_else(|| landed.breaks_constraint(self))
+            .or_else(|| self.misnames_fields(landed))
+    }
+
+    /// How this transaction may break a constraint that another one adds.
+    fn breaks_constraint(&self, other: &Footprint) -> Option<String> {
+        if !other.constrains {
+            return None;
+        }
+        if self.inserts {
+            return Some("rows that a new constraint was not held against".to_owned());
+        }
+        let breaks = |(coordinate, mode): &(&Coordinate, &Mode)| match coordinate {
+            Coordinate::FieldData(_, field) => **mode >= Mode::WritesPart && other.constrained.contains(field),
+            // It goes, and the constraint would be about nothing.
+            Coordinate::FieldDefinition(field) => **mode == Mode::Writes && other.constrained.contains(field),
+            _ => false,
+        };
+        self.claims.iter().find(breaks).map(|(coordinate, _)| format!("{coordinate}, which has a new constraint"))
+    }
+
+    /// Whether ids that this transaction foresaw and wrote down are given to fields of another one.
+    fn misnames_fields(&self, landed: &Footprint) -> Option<String> {
+        (self.adds_fields && self.writes_ids_down && landed.adds_fields).then(|| "the ids of new columns".to_owned())
     }
 
     /// The first field into which this transaction may bring NULLs, and which cannot be NULL by another one.
@@ -421,6 +477,50 @@ mod tests {
             assert_eq!(theirs.collision(&ours).as_deref(), expected);
         }
         assert_eq!(insert.collision(&insert), None);
+    }
+
+    #[test]
+    fn keys_that_are_not_listed_are_no_matter_of_footprints() {
+        let keys = |scheme, hashes: &[u64]| {
+            let mut footprint = Footprint { inserts: true, ..Footprint::default() };
+            let hashes = Arc::new(hashes.iter().copied().collect());
+            footprint.assert_keys(KeyAssertion { fields: Some(vec![FieldId(1)]), scheme, hashes });
+            footprint
+        };
+        let insert = Footprint { inserts: true, ..Footprint::default() };
+        for theirs in [keys(1, &[5]), keys(UNLISTED_KEYS, &[])] {
+            assert_eq!(keys(UNLISTED_KEYS, &[]).collision(&theirs), None);
+            assert_eq!(theirs.collision(&keys(UNLISTED_KEYS, &[])), None);
+        }
+        assert!(keys(UNLISTED_KEYS, &[]).collision(&insert).is_some());
+    }
+
+    #[test]
+    fn a_new_constraint_meets_no_rows_that_it_was_not_held_against() {
+        let mut constraint = Footprint::default();
+        constraint.constrain([FieldId(1)]);
+        let insert = Footprint { inserts: true, ..Footprint::default() };
+        let data = |field| footprint(&[(Coordinate::FieldData(FragmentId(0), FieldId(field)), Mode::Writes)]);
+        let definition = |field, mode| footprint(&[(Coordinate::FieldDefinition(FieldId(field)), mode)]);
+        for (other, collides) in [
+            (insert, true),
+            (data(1), true),
+            (data(2), false),
+            (definition(1, Mode::Writes), true),
+            (definition(1, Mode::WritesPart), false),
+            (definition(2, Mode::Writes), false),
+            (constraint.clone(), false),
+            (Footprint::default(), false),
+        ] {
+            assert_eq!(other.collision(&constraint).is_some(), collides, "{other:?}");
+            assert_eq!(constraint.collision(&other).is_some(), collides, "{other:?}");
+        }
+        let mut foresees = Footprint::default();
+        foresees.adds_field();
+        let adds = foresees.clone();
+        foresees.writes_ids_down();
+        assert_eq!(foresees.collision(&adds).unwrap(), "the ids of new columns");
+        assert_eq!((adds.collision(&foresees), foresees.collision(&constraint)), (None, None));
     }
 
     #[test]

@@ -83,6 +83,10 @@ pub fn vanish(mut transaction: Transaction, maps: Vec<Arc<AddressMap>>) -> (Tran
             | Action::AssertUniqueKeys(_) => true,
         });
     }
+    // Keys are asserted of rows that are inserted.
+    if !transaction.actions().any(|action| matches!(action, Action::AddFragment(add) if add.data_change)) {
+        transaction.steps.iter_mut().for_each(|step| step.actions.retain(|action| !matches!(action, Action::AssertUniqueKeys(_))));
+    }
     let maps = maps.into_iter().zip(&within).filter(|(_, within)| !**within).map(|(map, _)| map).collect();
     (transaction, maps)
 }

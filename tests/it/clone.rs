@@ -108,3 +108,19 @@ async fn what_cannot_be_cloned_is_refused() {
     run(&session, "BEGIN").await;
     assert_eq!(refused(&session, "CREATE TABLE c CLONE t").await.sqlstate(), "0A000");
 }
+
+#[tokio::test]
+async fn a_clone_has_the_constraints_and_defaults_of_its_source() {
+    let folder = TempDir::new().unwrap();
+    let session = session_of(&Lake::open(folder.path().join("lake")).unwrap(), 1).await;
+    // Ids with a gap: the clone's fields have others.
+    run(&session, "CREATE TABLE t (gone INT, k BIGINT PRIMARY KEY, v BIGINT DEFAULT 7, CHECK (v < k AND '\"#2\"' <> 'x'))").await;
+    run(&session, "ALTER TABLE t DROP COLUMN gone").await;
+    run(&session, "INSERT INTO t VALUES (10, 1)").await;
+    run(&session, "CREATE TABLE c CLONE t").await;
+    run(&session, "INSERT INTO c (k) VALUES (20)").await;
+    assert_eq!(rows(&session, "SELECT k, v FROM c").await, [(10, 1), (20, 7)]);
+    assert_eq!(refused(&session, "INSERT INTO c VALUES (20, 2)").await.sqlstate(), "23505");
+    assert_eq!(refused(&session, "INSERT INTO c VALUES (5, 6)").await.sqlstate(), "23514");
+    assert_eq!(problems(&session, "VERIFY c").await, []);
+}

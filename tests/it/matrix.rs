@@ -83,8 +83,10 @@ async fn contents(objects: &Arc<InMemory>) -> String {
     let names: Vec<&String> = rows.schema.fields().iter().map(|field| field.name()).collect();
     let properties = session.execute("SELECT * FROM table_properties('t') ORDER BY name").await.unwrap();
     let Outcome::Rows(properties) = properties else { panic!("no rows") };
+    let constraints = session.execute("SELECT * FROM table_constraints('t') ORDER BY name").await.unwrap();
+    let Outcome::Rows(constraints) = constraints else { panic!("no rows") };
     let text = |batches| pretty_format_batches(batches).unwrap().to_string();
-    format!("{names:?}\n{}\n{}", text(&rows.batches), text(&properties.batches))
+    format!("{names:?}\n{}\n{}\n{}", text(&rows.batches), text(&properties.batches), text(&constraints.batches))
 }
 
 /// Both one after the other: what the table is then, and whether the second failed.

@@ -1,9 +1,9 @@
 //! `amend slt`: runs sqllogictest files and tells what became of them.
 //!
-//! Goes in: patterns of paths. Comes out: a line per file, then sums. Always holds: it succeeds only if at least one file was
+//! Goes in: patterns of paths. Comes out: a line per file, then sums, and a table if one is wanted. Always holds: it succeeds only if at least one file was
 //! found for every pattern and no file failed.
 
-use amend::slt::{FileReport, LakePlace, Rules, Runner, Skips};
+use amend::slt::{FileReport, LakePlace, Rules, Runner, Skips, Table};
 use amend::{Error, Result};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,12 +19,21 @@ pub struct Arguments {
     /// Keep the lakes in memory
     #[arg(long)]
     memory: bool,
-    /// Rewrite every statement by the rules in this file: lines 'regex => replacement'
+    /// Rewrite the suite by the rules in this file: lines 'regex => replacement' for SQL, and 'text:', 'answer:', 'setup:', 'dialect:'
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Skip the files named in this file: lines 'path-glob', two blanks or a tab, 'reason'
+    /// Skip what this file names: lines 'path-glob[:line[-line],..]', two blanks or a tab, optionally '/regex/', 'reason'
     #[arg(long, value_name = "FILE")]
     skip: Option<PathBuf>,
+    /// Records known to fail, named as in the list of skips; they are run, and are no failure
+    #[arg(long, value_name = "FILE")]
+    open: Option<PathBuf>,
+    /// Write the results as a Markdown table to this file
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
+    /// The title of the table
+    #[arg(long, default_value = "Results", requires = "table")]
+    title: String,
     /// Go on with a file after a record that failed
     #[arg(long)]
     keep_going: bool,
@@ -36,7 +45,7 @@ pub struct Arguments {
 /// Runs the files. True if all is well.
 pub fn run(runtime: &Runtime, arguments: &Arguments, out: &mut impl Write) -> io::Result<Result<bool>> {
     match prepare(arguments) {
-        Ok((runner, paths)) => run_files(runtime, &runner, &paths, out).map(Ok),
+        Ok((runner, paths)) => run_files(runtime, arguments, &runner, &paths, out).map(Ok),
         Err(error) => Ok(Err(error)),
     }
 }
@@ -49,11 +58,12 @@ fn prepare(arguments: &Arguments) -> Result<(Runner, Vec<PathBuf>)> {
     };
     let rules = arguments.rules.as_deref().map(Rules::read).transpose()?.unwrap_or_default();
     let skips = arguments.skip.as_deref().map(Skips::read).transpose()?.unwrap_or_default();
+    let open = arguments.open.as_deref().map(Skips::read).transpose()?.unwrap_or_default();
     let mut paths = Vec::new();
     for pattern in &arguments.globs {
         paths.extend(expand(pattern)?);
     }
-    Ok((Runner { lakes, rules, skips, keep_going: arguments.keep_going }, paths))
+    Ok((Runner { lakes, rules, skips, open, keep_going: arguments.keep_going }, paths))
 }
 
 /// The files that a pattern names, at least one.
@@ -69,21 +79,35 @@ fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
     if files.is_empty() { Err(Error::invalid(format!("no file matches '{pattern}'"))) } else { Ok(files) }
 }
 
-fn run_files(runtime: &Runtime, runner: &Runner, paths: &[PathBuf], out: &mut impl Write) -> io::Result<bool> {
+fn run_files(runtime: &Runtime, arguments: &Arguments, runner: &Runner, paths: &[PathBuf], out: &mut impl Write) -> io::Result<bool> {
     let mut sums = Sums::default();
+    let mut table = Table::new(&arguments.title);
     for path in paths {
         let report = runtime.block_on(runner.run_file(path));
-        write_file(&path.display().to_string(), &report, out)?;
+        let path = path.display().to_string();
+        write_file(&path, &report, out)?;
+        table.push(&path, &report);
         sums.add(report);
     }
     sums.write(out)?;
+    if let Some(path) = &arguments.table {
+        std::fs::write(path, table.to_markdown())?;
+        for (list, entries) in [("skips", &runner.skips), ("open", &runner.open)] {
+            for entry in entries.unused() {
+                writeln!(out, "not needed any more in the list of {list}: {entry}")?;
+            }
+        }
+    }
     Ok(sums.failed_files == 0)
 }
 
 fn write_file(path: &str, report: &FileReport, out: &mut impl Write) -> io::Result<()> {
     let word = if report.failure.is_some() { "FAIL" } else { "ok" };
-    let skipped = report.skipped.iter().map(|(_, count)| count).sum::<u64>();
-    writeln!(out, "{word:4} {path}: {} records, {} passed, {} failed, {skipped} skipped", report.records, report.passed, report.failed)?;
+    let total = |counts: &[(String, u64)]| counts.iter().map(|(_, count)| count).sum::<u64>();
+    let (open, skipped) = (total(&report.open), total(&report.skipped));
+    let open = if open == 0 { String::new() } else { format!("{open} open, ") };
+    let FileReport { records, passed, failed, .. } = report;
+    writeln!(out, "{word:4} {path}: {records} records, {passed} passed, {failed} failed, {open}{skipped} skipped")?;
     for line in report.failure.iter().flat_map(|failure| failure.lines()) {
         writeln!(out, "     {line}")?;
     }
@@ -98,6 +122,7 @@ struct Sums {
     records: u64,
     passed: u64,
     failed: u64,
+    open: BTreeMap<String, u64>,
     skipped: BTreeMap<String, u64>,
 }
 
@@ -108,6 +133,9 @@ impl Sums {
         self.records += report.records;
         self.passed += report.passed;
         self.failed += report.failed;
+        for (reason, count) in report.open {
+            *self.open.entry(reason).or_default() += count;
+        }
         for (reason, count) in report.skipped {
             *self.skipped.entry(reason).or_default() += count;
         }
@@ -115,8 +143,13 @@ impl Sums {
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let skipped = self.skipped.values().sum::<u64>();
+        let open = self.open.values().sum::<u64>();
+        let open = if open == 0 { String::new() } else { format!("{open} open, ") };
         writeln!(out, "\n{} files, {} failed", self.files, self.failed_files)?;
-        writeln!(out, "{} records: {} passed, {} failed, {skipped} skipped", self.records, self.passed, self.failed)?;
+        writeln!(out, "{} records: {} passed, {} failed, {open}{skipped} skipped", self.records, self.passed, self.failed)?;
+        for (reason, count) in &self.open {
+            writeln!(out, "  open {count}: {reason}")?;
+        }
         for (reason, count) in &self.skipped {
             writeln!(out, "  skipped {count}: {reason}")?;
         }

@@ -8,7 +8,15 @@ use crate::txn::composite::{Step, Transaction, TransactionId};
 fn ticket(id: u128, actions: usize) -> Arc<Ticket> {
     let actions = vec![Action::ReserveFragmentIds(ReserveFragmentIds { count: 1 }); actions];
     let transaction = Transaction { id: TransactionId(id), read_version: 1, steps: vec![Step { actions, ..Step::default() }] };
-    let staged = Staged { transaction, maps: vec![], objects: vec![], fields_read: Default::default(), reads: vec![], gathering: None };
+    let staged = Staged {
+        transaction,
+        maps: vec![],
+        objects: vec![],
+        fields_read: Default::default(),
+        reads: vec![],
+        key_reads: vec![],
+        gathering: None,
+    };
     Ticket::new(Arc::new(staged), 0, &Arc::default()).0
 }
 

@@ -46,6 +46,8 @@ fn a_half_is_rounded_to_the_even_digit() {
 fn decimals_lose_the_zeros_that_say_nothing() {
     let decimals = Decimal128Array::from(vec![150, -100, 0]).with_precision_and_scale(10, 2).unwrap();
     assert_eq!(text(decimals), ["1.5", "-1", "0"]);
+    let exact = Decimal128Array::from(vec![1]).with_precision_and_scale(20, 14).unwrap();
+    assert_eq!(text(exact), ["0.00000000000001"]);
 }
 
 #[test]
@@ -79,6 +81,7 @@ fn types_have_the_letters_of_datafusion() {
         (DataType::Decimal128(10, 2), 'R'),
         (DataType::Utf8View, 'T'),
         (DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)), 'T'),
+        (DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Int64)), '?'),
         (DataType::Date32, 'D'),
         (DataType::Time64(TimeUnit::Nanosecond), 'D'),
         (DataType::Timestamp(TimeUnit::Microsecond, None), 'P'),
@@ -97,4 +100,22 @@ fn types_have_the_letters_of_datafusion() {
 fn rows_of_several_batches_follow_one_another() {
     let batch = |values: Vec<i32>| RecordBatch::try_from_iter([("a", Arc::new(Int32Array::from(values)) as ArrayRef)]).unwrap();
     assert_eq!(rows(&[batch(vec![1, 2]), batch(vec![]), batch(vec![3])]).unwrap(), [["1"], ["2"], ["3"]]);
+}
+
+#[test]
+fn a_dictionary_without_values_is_null() {
+    let dictionary = DictionaryArray::<Int32Type>::from_iter([None::<&str>, None]);
+    let column: ArrayRef = Arc::new(dictionary);
+    assert_eq!(column_text(&column).unwrap(), ["NULL", "NULL"]);
+}
+
+#[test]
+fn sqlite_gives_what_the_letter_asks_for() {
+    let asked = |value: &str, letter| as_asked(value.to_owned(), letter);
+    assert_eq!(asked("2.7", ColumnType::Integer), "2");
+    assert_eq!(asked("true", ColumnType::Integer), "1");
+    assert_eq!(asked("2", ColumnType::Number), "2.000");
+    assert_eq!(asked("NULL", ColumnType::Number), "NULL");
+    assert_eq!(asked("12345678901234567890", ColumnType::Integer), "12345678901234567890");
+    assert_eq!(asked("a", ColumnType::Text), "a");
 }

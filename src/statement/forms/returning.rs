@@ -4,7 +4,7 @@
 //! an expression sees one row, before and after; what it cannot see is refused.
 
 use crate::error::{Error, Result};
-use crate::plan::returning::{Item, MERGE_ACTION_COLUMN, NEW_COLUMN, OLD_COLUMN, Returning, ReturningSource, target_of};
+use crate::plan::returning::{Item, MERGE_ACTION_COLUMN, NEW_COLUMN, OLD_COLUMN, Returning, ReturningSource, is_upsert, target_of};
 use crate::statement::parse::fold;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, TableReference};
@@ -90,6 +90,8 @@ impl Asked {
             (WriteOp::Insert(_), _) => (&none, false),
             (WriteOp::Update, LogicalPlan::Projection(projection)) => (projection.input.schema().as_ref(), false),
             (WriteOp::Delete, input) => (input.schema().as_ref(), false),
+            // The rows that were to be inserted have no name here.
+            (WriteOp::MergeInto(_), _) if is_upsert(&dml.target) => (&none, false),
             (WriteOp::MergeInto(_), source) => (source.schema().as_ref(), true),
             (op, _) => return Err(Error::unsupported(format!("{op} with RETURNING"), None)),
         };

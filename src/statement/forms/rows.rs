@@ -14,9 +14,7 @@ use crate::statement::parse::plain_name;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::dml::{DmlStatement, WriteOp};
 use datafusion::logical_expr::logical_plan::Projection;
-use datafusion::logical_expr::{
-    Analyze, Explain, Expr as PlanExpr, LogicalPlan, PlanType, Prepare, Statement as PlanStatement, TableSource, ToStringifiedPlan,
-};
+use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, TableSource};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
     TableFactor, TableWithJoins, WildcardAdditionalOptions, With, helpers::attached_token::AttachedToken,
@@ -73,21 +71,11 @@ impl RowsOf {
 
     /// The planned query, at the top or within EXPLAIN and PREPARE, as the statement.
     pub fn statement(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let within = |plan: Arc<LogicalPlan>| self.statement(Arc::unwrap_or_clone(plan)).map(Arc::new);
+        super::within(plan, &|plan| self.change(plan))
+    }
+
+    fn change(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         match plan {
-            LogicalPlan::Explain(explain) => {
-                let plan = within(explain.plan)?;
-                let stringified_plans = vec![plan.to_stringified(PlanType::InitialLogicalPlan)];
-                Ok(LogicalPlan::Explain(Explain { plan, stringified_plans, ..explain }))
-            }
-            LogicalPlan::Analyze(analyze) => {
-                let input = within(analyze.input)?;
-                Ok(LogicalPlan::Analyze(Analyze { input, ..analyze }))
-            }
-            LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
-                let input = within(prepare.input)?;
-                Ok(LogicalPlan::Statement(PlanStatement::Prepare(Prepare { input, ..prepare })))
-            }
             LogicalPlan::Projection(projection) => {
                 let source = self.source(&projection.input).ok_or_else(|| {
                     let what = format!("{} of '{}', which is a query here and no table,", self.verb(), self.target);

@@ -10,17 +10,18 @@ use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Ident, Merge, MergeAction, MergeInsertKind, ObjectName, Parens, TableFactor, Values,
 };
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// The name that stands for all columns.
 const ALL: &str = "*";
 
 /// The statement's text with its stars spelled so that the parser takes them.
-pub fn spell(sql: &str) -> String {
+pub fn spell(sql: &str, dialect: &dyn Dialect) -> String {
     if !sql.contains('*') || !sql.to_ascii_uppercase().contains("MERGE") {
         return sql.to_owned();
     }
-    let Some((tokens, offsets)) = tokens::cut(sql) else { return sql.to_owned() };
+    let Some((tokens, offsets)) = tokens::cut(sql, dialect) else { return sql.to_owned() };
     let mut spelled = String::with_capacity(sql.len());
     let mut copied = 0;
     for (at, offset) in offsets.iter().enumerate() {
@@ -93,7 +94,7 @@ fn is_star(assignment: &Assignment) -> bool {
 }
 
 /// What the columns of a table are qualified by.
-fn known_as(table: &TableFactor) -> Result<Ident> {
+pub(super) fn known_as(table: &TableFactor) -> Result<Ident> {
     let named = match table {
         TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
         TableFactor::Table { name, .. } => name.0.last().and_then(|part| part.as_ident()).cloned(),
@@ -103,7 +104,7 @@ fn known_as(table: &TableFactor) -> Result<Ident> {
 }
 
 /// The target's columns.
-async fn columns(state: &SessionState, table: &TableFactor) -> Result<Vec<Ident>> {
+pub(super) async fn columns(state: &SessionState, table: &TableFactor) -> Result<Vec<Ident>> {
     let TableFactor::Table { name, .. } = table else {
         return Err(Error::invalid(format!("'{table}' is no table to merge into")));
     };
@@ -116,6 +117,7 @@ async fn columns(state: &SessionState, table: &TableFactor) -> Result<Vec<Ident>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
 
     #[test]
     fn only_the_stars_of_merge_clauses_are_spelled() {
@@ -129,7 +131,7 @@ mod tests {
             ("WHEN MATCHED THEN UPDATE SET a = '*' /* UPDATE SET * */", "WHEN MATCHED THEN UPDATE SET a = '*' /* UPDATE SET * */"),
             ("WHEN NOT MATCHED THEN INSERT VALUES (2 * s.a)", "WHEN NOT MATCHED THEN INSERT VALUES (2 * s.a)"),
         ] {
-            assert_eq!(spell(&format!("{merge}{given}")), format!("{merge}{expected}"));
+            assert_eq!(spell(&format!("{merge}{given}"), &GenericDialect {}), format!("{merge}{expected}"));
         }
     }
 }

@@ -4,6 +4,7 @@ use super::of_table::OfTable;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::scan::pin::SessionView;
+use crate::table::constraint;
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -32,9 +33,11 @@ impl OfTable for Properties {
             Some(view) => view.0.view(log).await?.0,
             None => log.newest().await?,
         };
-        let config = &version.snapshot.config;
-        let columns: Vec<ArrayRef> =
-            vec![Arc::new(StringArray::from_iter_values(config.keys())), Arc::new(StringArray::from_iter_values(config.values()))];
+        // Constraints and defaults are shown by `table_constraints`.
+        let config: Vec<_> = version.snapshot.config.iter().filter(|(key, _)| !constraint::is_reserved(key)).collect();
+        let keys = StringArray::from_iter_values(config.iter().map(|(key, _)| key));
+        let values = StringArray::from_iter_values(config.iter().map(|(_, value)| value));
+        let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(values)];
         RecordBatch::try_new(SCHEMA.clone(), columns).map_err(|e| Error::internal(format!("properties: {e}")))
     }
 }

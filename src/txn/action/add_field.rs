@@ -53,8 +53,9 @@ impl AddField {
 
     /// What it writes and needs.
     pub(crate) fn footprint(&self, into: &mut Footprint) {
-        if let Ref::Committed(id) = self.id {
-            into.claim(Coordinate::FieldDefinition(id), Mode::Writes);
+        match self.id {
+            Ref::Committed(id) => into.claim(Coordinate::FieldDefinition(id), Mode::Writes),
+            Ref::Local(_) => into.adds_field(),
         }
         let parent = match self.parent {
             None => None,

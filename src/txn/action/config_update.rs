@@ -1,12 +1,13 @@
 //! `ConfigUpdate`: settings of the table by name are set and removed, or replaced as a whole.
 //!
 //! Updates of different keys commute. What replaces all settings also removes keys that it never names, so it collides with
-//! every other update.
+//! every other update. One that adds a constraint also needs the fields that it is about, and meets no rows that others brought.
 
 use crate::manifest::apply::{ApplyError, Applying};
 use crate::manifest::frame::DecodeError;
 use crate::manifest::wire;
-use crate::txn::footprint::{Coordinate, Footprint, Mode, Region};
+use crate::table::constraint;
+use crate::txn::footprint::{Coordinate, Facet, Footprint, Mode, Region};
 use std::collections::BTreeMap;
 
 /// Settings change.
@@ -39,8 +40,22 @@ impl ConfigUpdate {
         if self.replace {
             into.claim_region(Region::Config);
         }
-        for key in self.entries.keys() {
+        for (key, value) in &self.entries {
             into.claim(Coordinate::ConfigEntry(key.clone()), Mode::Writes);
+            let Some(value) = value.as_ref().filter(|_| constraint::is_reserved(key)) else { continue };
+            into.writes_ids_down();
+            match constraint::of_property(key, value) {
+                Some(Ok(constraint)) => {
+                    for field in &constraint.fields {
+                        into.claim(Coordinate::FieldDefinition(*field), Mode::Requires);
+                        into.claim(Coordinate::FieldFacet(*field, Facet::Type), Mode::Requires);
+                    }
+                    into.constrain(constraint.fields);
+                }
+                // Of one that cannot be read nobody knows what it asks.
+                Some(Err(_)) => into.claim_everything(),
+                None => {}
+            }
         }
     }
 }

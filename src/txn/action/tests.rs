@@ -28,7 +28,7 @@ fn file_with_parts(fields: Vec<Option<FieldRef>>) -> AddDataFile {
 
 #[test]
 fn a_file_says_which_of_its_columns_have_no_nulls() {
-    let add = AddFragment { id: Ref::Local(Token(0)), physical_rows: 4, data_change: true, replacing: Default::default() };
+    let add = AddFragment { id: Ref::Local(Token(0)), physical_rows: 4, data_change: true, replacing: roaring::RoaringBitmap::new() };
     let file = file_with_parts((1..=4).map(|id| Some(field(id))).collect());
     let insert = footprint(vec![Action::AddFragment(add), Action::AddDataFile(file)]);
     let not_null = |id| {

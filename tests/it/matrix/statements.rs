@@ -44,6 +44,7 @@ pub const STATEMENTS: &[Statement] = &[
     said("SET NOT NULL", "ALTER TABLE t ALTER COLUMN {o} SET NOT NULL"),
     said("ALTER TYPE", "ALTER TABLE t ALTER COLUMN {u} TYPE BIGINT"),
     said("SET property", "ALTER TABLE t SET TBLPROPERTIES ('{n}' = '{d}')"),
+    said("ADD CONSTRAINT", "ALTER TABLE t ADD CONSTRAINT {n} CHECK ({c} < 1000)"),
     said("TRUNCATE", "TRUNCATE TABLE t"),
     said("INSERT OVERWRITE", "INSERT OVERWRITE t SELECT k + {d}, v, w, x, y, z FROM t WHERE k = {k}"),
     said("REPLACE WHERE", "INSERT INTO t (k, v, w, x) REPLACE WHERE k = {k} OR k > 20 VALUES ({new}, 1, 2, 3)"),

@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::statement::tokens::{self, is, significant_after};
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -16,11 +17,11 @@ pub const MARK: &str = "changes ";
 pub const TO: &str = "..";
 
 /// The statement with its calls of the function spelled as names.
-pub fn rewrite(sql: &str) -> Result<String> {
+pub fn rewrite(sql: &str, dialect: &dyn Dialect) -> Result<String> {
     if !sql.to_ascii_lowercase().contains(NAME) {
         return Ok(sql.to_owned());
     }
-    let Some((tokens, offsets)) = tokens::cut(sql) else { return Ok(sql.to_owned()) };
+    let Some((tokens, offsets)) = tokens::cut(sql, dialect) else { return Ok(sql.to_owned()) };
     let mut rewritten = String::with_capacity(sql.len());
     let mut copied = 0;
     for at in 0..tokens.len() {
@@ -83,6 +84,7 @@ fn usage() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
 
     #[test]
     fn calls_become_names() {
@@ -94,14 +96,14 @@ mod tests {
             ("SELECT 'table_changes(1)' -- table_changes(2)", "SELECT 'table_changes(1)' -- table_changes(2)"),
             ("SELECT table_changes FROM t", "SELECT table_changes FROM t"),
         ] {
-            assert_eq!(rewrite(sql).unwrap(), expected);
+            assert_eq!(rewrite(sql, &GenericDialect {}).unwrap(), expected);
         }
     }
 
     #[test]
     fn other_arguments_are_refused() {
         for arguments in ["", "'t'", "t, 1", "'t', x", "'t', -1", "'t', 1, 2, 3", "1, 2", "'t', 1.5", "'t', 1"] {
-            let error = rewrite(&format!("SELECT * FROM table_changes({arguments}")).unwrap_err();
+            let error = rewrite(&format!("SELECT * FROM table_changes({arguments}"), &GenericDialect {}).unwrap_err();
             assert!(error.to_string().contains("table_changes('t', 3)"), "{arguments}: {error}");
         }
     }

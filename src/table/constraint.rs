@@ -1,0 +1,163 @@
+//! Constraints and defaults of a table, as they lie among its properties.
+//!
+//! ```text
+//!   amend.constraint.<name>      CHECK (3, 4) "#3" < "#4"
+//!                                PRIMARY KEY (1)
+//!                                UNIQUE (1, 2)
+//!   amend.default.<field id>     an expression without columns
+//! ```
+//!
+//! Columns are named by their field ids, so that a rename leaves them what they are. In an expression a column is the quoted
+//! name `"#<id>"`; the list in front of it says which ones there are.
+//!
+//! Always holds: what is written is read back the same; a property under these prefixes that cannot be read is an error.
+
+use crate::table::schema::FieldId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the properties that hold constraints begin with.
+pub const CONSTRAINT_PREFIX: &str = "amend.constraint.";
+/// What the properties that hold defaults begin with.
+pub const DEFAULT_PREFIX: &str = "amend.default.";
+
+/// A rule for the rows of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Constraint {
+    /// Its name.
+    pub name: String,
+    /// The fields that it is about; for a key in its order.
+    pub fields: Vec<FieldId>,
+    /// What it asks.
+    pub rule: Rule,
+}
+
+/// What a constraint asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rule {
+    /// That an expression, in which columns are `"#<id>"`, is not false.
+    Check(String),
+    /// That no two rows have the same values, NULLs left out.
+    Unique,
+    /// Likewise, and that none of them is NULL.
+    PrimaryKey,
+}
+
+impl Constraint {
+    /// The property that holds it.
+    pub fn key(&self) -> String {
+        constraint_key(&self.name)
+    }
+
+    /// The value of the property.
+    pub fn value(&self) -> String {
+        let fields = self.fields.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        match &self.rule {
+            Rule::Check(condition) => format!("CHECK ({fields}) {condition}"),
+            Rule::Unique => format!("UNIQUE ({fields})"),
+            Rule::PrimaryKey => format!("PRIMARY KEY ({fields})"),
+        }
+    }
+
+    /// The constraint of that name from the value of its property.
+    pub fn parse(name: &str, value: &str) -> Result<Self, String> {
+        let wrong = || format!("the constraint '{name}' cannot be read: {value}");
+        let (word, rest) = value.split_once(" (").ok_or_else(wrong)?;
+        let (fields, rest) = rest.split_once(')').ok_or_else(wrong)?;
+        let ids = fields.split(", ").filter(|id| !id.is_empty()).map(|id| id.parse().map(FieldId).map_err(|_| wrong()));
+        let fields = ids.collect::<Result<Vec<_>, _>>()?;
+        let rule = match (word, rest, fields.is_empty()) {
+            ("CHECK", condition, _) => Rule::Check(condition.strip_prefix(' ').ok_or_else(wrong)?.to_owned()),
+            ("UNIQUE", "", false) => Rule::Unique,
+            ("PRIMARY KEY", "", false) => Rule::PrimaryKey,
+            _ => return Err(wrong()),
+        };
+        Ok(Constraint { name: name.to_owned(), fields, rule })
+    }
+
+    /// Whether it is about one of these fields.
+    pub fn is_about(&self, fields: &BTreeSet<FieldId>) -> bool {
+        self.fields.iter().any(|field| fields.contains(field))
+    }
+
+    /// Whether it is a key.
+    pub fn is_key(&self) -> bool {
+        !matches!(self.rule, Rule::Check(_))
+    }
+}
+
+/// The property of a constraint.
+pub fn constraint_key(name: &str) -> String {
+    format!("{CONSTRAINT_PREFIX}{name}")
+}
+
+/// The property of a field's default.
+pub fn default_key(field: FieldId) -> String {
+    format!("{DEFAULT_PREFIX}{field}")
+}
+
+/// Whether a property is one of these, and none that users set.
+pub fn is_reserved(property: &str) -> bool {
+    property.starts_with(CONSTRAINT_PREFIX) || property.starts_with(DEFAULT_PREFIX)
+}
+
+/// The constraint that a property holds; `None` if it holds none.
+pub fn of_property(property: &str, value: &str) -> Option<Result<Constraint, String>> {
+    property.strip_prefix(CONSTRAINT_PREFIX).map(|name| Constraint::parse(name, value))
+}
+
+/// All constraints, by name.
+pub fn constraints(properties: &BTreeMap<String, String>) -> Result<Vec<Constraint>, String> {
+    let from = properties.range(CONSTRAINT_PREFIX.to_owned()..);
+    from.map_while(|(key, value)| of_property(key, value)).collect()
+}
+
+/// The defaults, by field.
+pub fn defaults(properties: &BTreeMap<String, String>) -> BTreeMap<FieldId, &str> {
+    let from = properties.range(DEFAULT_PREFIX.to_owned()..);
+    from.map_while(|(key, value)| Some((key.strip_prefix(DEFAULT_PREFIX)?, value.as_str())))
+        .filter_map(|(id, value)| Some((FieldId(id.parse().ok()?), value)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(ids: &[i32]) -> Vec<FieldId> {
+        ids.iter().copied().map(FieldId).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for (rule, ids, value) in [
+            (Rule::Check(r##""#1" < ")""##.into()), vec![1], r##"CHECK (1) "#1" < ")""##),
+            (Rule::Check("true".into()), vec![], "CHECK () true"),
+            (Rule::Unique, vec![3, 1], "UNIQUE (3, 1)"),
+            (Rule::PrimaryKey, vec![2], "PRIMARY KEY (2)"),
+        ] {
+            let constraint = Constraint { name: "a b".into(), fields: fields(&ids), rule };
+            assert_eq!(constraint.value(), value);
+            assert_eq!(Constraint::parse("a b", value).unwrap(), constraint);
+        }
+        for damaged in ["", "UNIQUE", "UNIQUE ()", "UNIQUE (a)", "UNIQUE (1) x", "CHECK (1)", "FOREIGN KEY (1)"] {
+            assert!(Constraint::parse("c", damaged).unwrap_err().contains("cannot be read"), "{damaged}");
+        }
+    }
+
+    #[test]
+    fn they_are_found_among_other_properties() {
+        let property = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let properties = BTreeMap::from([
+            property("amend.constraint.", "UNIQUE (7)"),
+            property("amend.constraint.c", "UNIQUE (1)"),
+            property("amend.constraintd", "x"),
+            property("amend.default.12", "5"),
+            property("amend.default.3", "now()"),
+            property("amend.isolation", "snapshot"),
+        ]);
+        let names: Vec<String> = constraints(&properties).unwrap().into_iter().map(|constraint| constraint.name).collect();
+        assert_eq!(names, ["", "c"]);
+        assert_eq!(defaults(&properties), BTreeMap::from([(FieldId(3), "now()"), (FieldId(12), "5")]));
+        assert!(is_reserved("amend.default.x") && is_reserved("amend.constraint.") && !is_reserved("amend.constraint"));
+    }
+}
