@@ -27,8 +27,8 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Expr as SqlExpr, Ident, SqlOption,
-    Statement, Value,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Expr as SqlExpr, Ident, ObjectName,
+    SqlOption, Statement, Value,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,6 +37,8 @@ mod validate;
 
 /// How a column gets a type that is not wider.
 const REWRITE: &str = "add a column of that type, UPDATE it from the old one, and drop the old one";
+/// The property that says what a table is.
+const COMMENT: &str = "comment";
 
 /// What is altered.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +47,15 @@ pub enum Alteration<'a> {
     Operations(&'a AlterTable),
     /// Properties go.
     Unset(&'a UnsetProperties),
+    /// The table is said to be something: kept as its property `comment`.
+    Comment {
+        /// The table.
+        table: &'a ObjectName,
+        /// Whether it is no error that there is no such table.
+        if_exists: bool,
+        /// What it is; `None` if nothing is said any more.
+        comment: Option<&'a str>,
+    },
     /// Files of others become part of the table.
     AddFiles {
         /// Which, and the table.
@@ -60,6 +71,7 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => plain_name(&alter.name),
             Alteration::Unset(unset) => Ok(unset.table.clone()),
+            Alteration::Comment { table, .. } => plain_name(table),
             Alteration::AddFiles { files, .. } => Ok(files.table.clone()),
         }
     }
@@ -69,6 +81,7 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => alter.if_exists,
             Alteration::Unset(unset) => unset.if_exists,
+            Alteration::Comment { if_exists, .. } => *if_exists,
             Alteration::AddFiles { files, .. } => files.lenient,
         }
     }
@@ -117,6 +130,10 @@ pub async fn step(
         Alteration::Operations(alter) => alter.operations.as_slice(),
         Alteration::Unset(unset) => {
             altering.set(unset.keys.iter().map(|key| (key.clone(), None)).collect())?;
+            &[]
+        }
+        Alteration::Comment { comment, .. } => {
+            altering.set([(COMMENT.to_owned(), comment.map(str::to_owned))].into())?;
             &[]
         }
         Alteration::AddFiles { files, lake } => return adopt::add_files(table, base.as_ref(), &files.pattern, lake, statement).await,

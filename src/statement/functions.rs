@@ -1,8 +1,9 @@
-//! Table functions: `table_changes('t', 3, 5)`, `table_history('t')`, `table_constraints('t')`, `table_transactions('t')`,
-//! `table_properties('t')` and `tpch('lineitem', 0.01)`.
+//! Table functions: `table_changes('t', 3, 5)`, `table_constraints('t')`, `table_files('t')`, `table_fragments('t')`,
+//! `table_history('t')`, `table_transactions('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
 
 pub mod changes;
 mod constraints;
+mod files;
 mod history;
 mod of_table;
 mod properties;
@@ -21,6 +22,8 @@ pub use history::history;
 
 /// Makes the functions known to a context.
 pub fn register(ctx: &SessionContext, lake: &Lake) {
+    ctx.register_udtf(files::Files::NAME, Arc::new(FunctionOfTable::<files::Files>::new(lake.clone())));
+    ctx.register_udtf(files::Fragments::NAME, Arc::new(FunctionOfTable::<files::Fragments>::new(lake.clone())));
     ctx.register_udtf(history::History::NAME, Arc::new(FunctionOfTable::<history::History>::new(lake.clone())));
     let constraints = FunctionOfTable::<constraints::TableConstraints>::new(lake.clone());
     ctx.register_udtf(constraints::TableConstraints::NAME, Arc::new(constraints));

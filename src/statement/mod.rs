@@ -10,6 +10,7 @@
 mod adopt;
 mod alter;
 mod catalog;
+mod clone;
 mod constraints;
 mod create;
 mod forms;

@@ -42,6 +42,8 @@ pub enum Command {
     AddFiles(FilesOf),
     /// CREATE TABLE .. FROM files.
     CreateFromFiles(FilesOf),
+    /// CREATE TABLE .. CLONE.
+    Clone(CloneOf),
     /// RESTORE TABLE.
     Restore(Restore),
     /// INSERT INTO .. REPLACE WHERE.
@@ -69,6 +71,7 @@ impl Command {
             | Command::UnsetProperties(_)
             | Command::AddFiles(_)
             | Command::CreateFromFiles(_)
+            | Command::Clone(_)
             | Command::Restore(_) => false,
         }
     }
@@ -150,6 +153,17 @@ pub struct FilesOf {
     pub lenient: bool,
     /// The pattern of the files' paths.
     pub pattern: String,
+}
+
+/// CREATE TABLE [IF NOT EXISTS] c [SHALLOW] CLONE t [VERSION AS OF n | TIMESTAMP AS OF 'time'].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloneOf {
+    /// The table that comes to be.
+    pub table: String,
+    /// Whether it is no error that there is one of that name.
+    pub lenient: bool,
+    /// The table that is cloned, or a version of it: `t@v3`.
+    pub source: String,
 }
 
 /// RESTORE [TABLE] t TO VERSION AS OF n | TO TIMESTAMP AS OF 'time'.
@@ -248,8 +262,8 @@ pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
             Some(own) => own,
             None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
         },
-        ["CREATE", "TABLE", ..] => match from_files(&mut parser)? {
-            Some(files) => Command::CreateFromFiles(files),
+        ["CREATE", "TABLE", ..] => match own_creation(&mut parser)? {
+            Some(own) => own,
             None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
         },
         ["INSERT", "INTO", ..] => match replace_where(&mut parser, syntax)? {
@@ -361,6 +375,16 @@ fn order_key(parser: &mut Parser<'_>) -> Result<OrderKey, ParserError> {
     Ok(OrderKey { column, descending, nulls_first })
 }
 
+/// `[SHALLOW] CLONE t`; which version of it is spelled in the name by now, with the plain name behind AS.
+fn clone_of(parser: &mut DFParser<'_>, name: &ObjectName, lenient: bool, words_of: usize) -> Result<Command> {
+    skip(parser, words_of);
+    let source = table_name(parser)?;
+    if optional(parser, &["AS"]) {
+        table_name(parser)?;
+    }
+    Ok(Command::Clone(CloneOf { table: plain_name(name)?, lenient, source }))
+}
+
 /// An ALTER TABLE that DataFusion does not parse; `None` if it is another.
 fn own_alteration(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
     skip(parser, 2);
@@ -388,20 +412,22 @@ fn own_alteration(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
     }
 }
 
-/// A CREATE TABLE from files; `None` if it is another.
-fn from_files(parser: &mut DFParser<'_>) -> Result<Option<FilesOf>> {
+/// A CREATE TABLE that DataFusion does not parse; `None` if it is another.
+fn own_creation(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
     skip(parser, 2);
     let lenient = words(parser, 3) == ["IF", "NOT", "EXISTS"];
     if lenient {
         skip(parser, 3);
     }
     let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
-    if words(parser, 1) != ["FROM"] {
-        return Ok(None);
+    match words(parser, 2).as_slice() {
+        ["FROM", ..] => skip(parser, 1),
+        ["CLONE", ..] => return clone_of(parser, &name, lenient, 1).map(Some),
+        ["SHALLOW", "CLONE"] => return clone_of(parser, &name, lenient, 2).map(Some),
+        _ => return Ok(None),
     }
-    skip(parser, 1);
     match text(parser) {
-        Some(pattern) => Ok(Some(FilesOf { table: plain_name(&name)?, lenient, pattern })),
+        Some(pattern) => Ok(Some(Command::CreateFromFiles(FilesOf { table: plain_name(&name)?, lenient, pattern }))),
         None => Err(Error::invalid("CREATE TABLE t FROM takes files in quotes, as in 'dir/*.parquet'; a query comes after AS")),
     }
 }
@@ -485,8 +511,10 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 53] = [
+    const KNOWN: [&str; 55] = [
         "CREATE",
+        "CLONE",
+        "SHALLOW",
         "FROM",
         "ADD",
         "FILES",

@@ -10,7 +10,7 @@ use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows, verified};
 use super::parse::{self, Command, FilesOf, Optimize, Syntax, Vacuum, plain_name};
 use super::replace::{self, Replacement};
-use super::{adopt, alter, create, forms, functions, install, time_travel};
+use super::{adopt, alter, clone, create, forms, functions, install, time_travel};
 use crate::commit;
 use crate::error::{Error, Result};
 use crate::maintain::verify::verify;
@@ -36,7 +36,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType, Statement};
+use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName, ObjectType, Statement};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -187,6 +187,13 @@ impl Session {
                 self.alter(&self.ctx.state(), alteration, sql).await
             }
             Command::CreateFromFiles(files) => self.create_from_files(files, sql).await,
+            Command::Clone(clone) => {
+                self.no_transaction("CREATE TABLE")?;
+                if self.is_anothers(&clone.table).await? {
+                    return name_is_taken(&clone.table, clone.lenient);
+                }
+                Ok(changed(clone::create_clone(&self.lake, clone, sql).await?))
+            }
             Command::Sql(statement) => self.sql(statement.as_ref().clone(), sql).await,
         }
     }
@@ -202,6 +209,13 @@ impl Session {
         if let DfStatement::Statement(statement) = &mut statement {
             match statement.as_mut() {
                 Statement::AlterTable(alter) => return self.alter(&state, Alteration::Operations(alter), sql).await,
+                Statement::Comment { object_type: CommentObject::Table, object_name, comment, if_exists } => {
+                    let comment = Alteration::Comment { table: object_name, if_exists: *if_exists, comment: comment.as_deref() };
+                    return self.alter(&state, comment, sql).await;
+                }
+                Statement::Comment { object_type, .. } => {
+                    return Err(Error::unsupported(format!("COMMENT ON {object_type}"), Some("tables can have one")));
+                }
                 Statement::Drop {
                     object_type: ObjectType::Table,
                     cascade: false,

@@ -43,7 +43,7 @@ struct Travel {
     end: usize,
     /// What follows `@`.
     version: String,
-    /// Whether an alias follows.
+    /// Whether an alias follows, or none may.
     aliased: bool,
 }
 
@@ -74,6 +74,8 @@ fn travel_at(tokens: &[Token], at: usize) -> Result<Option<Travel>> {
         }
         _ => false,
     };
+    // COPY takes a name and no alias.
+    let aliased = aliased || significant_before(tokens, name).is_some_and(|before| is(tokens.get(before), "COPY"));
     Ok(Some(Travel { name, end, version, aliased }))
 }
 
@@ -112,6 +114,7 @@ mod tests {
             ("SELECT * FROM t VERSION AS OF 3 AS x", r#"SELECT * FROM "t@v3" AS x"#),
             ("SELECT * FROM t VERSION AS OF 3 x, u", r#"SELECT * FROM "t@v3" x, u"#),
             ("SELECT * FROM public.\"T\" VERSION AS OF 12 JOIN u ON true", r#"SELECT * FROM public."T@v12" AS "T" JOIN u ON true"#),
+            ("COPY t VERSION AS OF 3 TO 'f.parquet'", r#"COPY "t@v3" TO 'f.parquet'"#),
             ("SELECT * FROM t TIMESTAMP AS OF '2026-01-31 12:00:00'", r#"SELECT * FROM "t@2026-01-31 12:00:00" AS "t""#),
         ] {
             assert_eq!(rewrite(sql).unwrap(), expected);

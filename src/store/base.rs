@@ -4,6 +4,7 @@
 //! that reads one. A base of a local folder is `file://` and the folder's absolute path, with nothing escaped.
 //! Always holds: a file that is found has the one path that leads to it without symbolic links.
 
+use super::Store;
 use super::verified::Elsewhere;
 use crate::error::{Error, Result};
 use bytes::Bytes;
@@ -72,6 +73,19 @@ pub async fn read(file: &Elsewhere, name: &str, range: Range<u64>) -> Result<Byt
 pub fn first_in<'a>(files: &'a [Found], folder: &str) -> Option<&'a Found> {
     let folder = std::fs::canonicalize(folder).ok()?;
     files.iter().find(|file| FilePath::new("/").join(&file.path).starts_with(&folder))
+}
+
+/// The location of a store's folder, for other tables to read files in it.
+pub fn folder(store: &Store) -> Result<String> {
+    if !store.is_local() {
+        let what = format!("reading files of '{}' from another table", store.label());
+        return Err(Error::unsupported(what, Some("only files in local folders are read where they are")));
+    }
+    let folder = std::fs::canonicalize(store.label()).map_err(|error| failed("look up", store.label(), error))?;
+    match folder.to_str() {
+        Some(folder) => Ok(format!("{LOCAL}{folder}")),
+        None => Err(Error::unsupported(format!("reading files of '{}', whose path is no text,", folder.display()), None)),
+    }
 }
 
 /// The files that match a pattern, sorted. A folder stands for the Parquet files in it and in

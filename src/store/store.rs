@@ -98,6 +98,11 @@ impl Store {
         &self.label
     }
 
+    /// Whether it is a folder of this machine's file system.
+    pub fn is_local(&self) -> bool {
+        self.local.is_some()
+    }
+
     /// The object store below.
     pub fn objects(&self) -> &Arc<dyn ObjectStore> {
         &self.objects

@@ -5,6 +5,7 @@
 mod adopt;
 mod cancelled;
 mod change_of_address;
+mod clone;
 mod damage;
 mod embed;
 mod faults;

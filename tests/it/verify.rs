@@ -119,7 +119,8 @@ async fn lying(lie: impl Fn(&mut DataFile)) -> Vec<(String, String)> {
 #[tokio::test]
 async fn statistics_and_counts_are_held_against_the_values() {
     assert_eq!(lying(|_| {}).await, []);
-    let lies: [(&str, &str, fn(&mut DataFile)); 5] = [
+    type Lie = fn(&mut DataFile);
+    let lies: [(&str, &str, Lie); 5] = [
         ("fragment 0", "column 'k' has a value in row 0 that lies beyond the least one", |file| {
             file.columns[0].stats.min = Some(StatValue::Int(2))
         }),
