@@ -17,7 +17,6 @@
 use super::catalog::version_of;
 use super::create;
 use super::lake::Lake;
-use super::parse::CloneOf;
 use super::tokens::cut;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
@@ -37,6 +36,17 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Token::Word;
 use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
+
+/// CREATE TABLE [IF NOT EXISTS] c [SHALLOW] CLONE t [VERSION AS OF n | TIMESTAMP AS OF 'time'].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloneOf {
+    /// The table that comes to be.
+    pub table: String,
+    /// Whether it is no error that there is one of that name.
+    pub lenient: bool,
+    /// The table that is cloned, or a version of it: `t@v3`.
+    pub source: String,
+}
 
 /// Creates a clone.
 pub async fn create_clone(lake: &Lake, clone: &CloneOf, statement: &str) -> Result<Done> {

@@ -1,5 +1,6 @@
 //! Which statement it is: amend's own verbs are peeked at by their first words, everything else is DataFusion's to parse.
 
+use super::clone::CloneOf;
 use crate::error::{Error, Result};
 use crate::plan::layout::{Order, OrderKey};
 use crate::plan::optimize::Wanted;
@@ -153,17 +154,6 @@ pub struct FilesOf {
     pub lenient: bool,
     /// The pattern of the files' paths.
     pub pattern: String,
-}
-
-/// CREATE TABLE [IF NOT EXISTS] c [SHALLOW] CLONE t [VERSION AS OF n | TIMESTAMP AS OF 'time'].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CloneOf {
-    /// The table that comes to be.
-    pub table: String,
-    /// Whether it is no error that there is one of that name.
-    pub lenient: bool,
-    /// The table that is cloned, or a version of it: `t@v3`.
-    pub source: String,
 }
 
 /// RESTORE [TABLE] t TO VERSION AS OF n | TO TIMESTAMP AS OF 'time'.
