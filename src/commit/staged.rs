@@ -4,7 +4,7 @@ use super::gather::WriteGathered;
 use super::reads::ReadAssertion;
 use crate::store::{ObjectName, Store};
 use crate::table::schema::FieldId;
-use crate::txn::action::{Action, MapLocation};
+use crate::txn::action::Action;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::Transaction;
 use std::collections::BTreeSet;
@@ -52,24 +52,5 @@ pub async fn remove(store: &Store, objects: &[ObjectName]) {
 /// The objects that actions name. Of actions that writers have just staged, nothing else names them. Files in a base are not
 /// among them: they are others', and never removed.
 pub fn objects<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<ObjectName> {
-    let path = |action: &'a Action| match action {
-        Action::AddDataFile(add) => add.base.is_none().then_some(add.file.path.as_str()),
-        Action::ChangeOfAddress(change) => match &change.map {
-            MapLocation::Object { path, .. } => Some(path.as_str()),
-            MapLocation::Inline(_) => None,
-        },
-        Action::AddFragment(_)
-        | Action::RemoveFragment(_)
-        | Action::SetDeletionFile(_)
-        | Action::AddField(_)
-        | Action::AlterField(_)
-        | Action::DropField(_)
-        | Action::TombstoneFieldData(_)
-        | Action::ConfigUpdate(_)
-        | Action::ReserveFragmentIds(_)
-        | Action::ResetTable(_)
-        | Action::AddBase(_)
-        | Action::AssertUniqueKeys(_) => None,
-    };
-    actions.filter_map(path).filter_map(|path| ObjectName::parse(path).ok()).collect()
+    actions.filter_map(Action::object).filter_map(|path| ObjectName::parse(path).ok()).collect()
 }

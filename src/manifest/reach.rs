@@ -1,13 +1,12 @@
 //! Reach: the objects that a version needs. What no version that is kept needs may be removed.
 //!
 //! Goes in: a manifest and what it names. Comes out: names within the table's folder.
-//! Always holds: every kind of object that a manifest, a fragment or an action can name is named here: the compiler asks for
-//! new actions, and files in other locations are none of this table's objects.
+//! Always holds: every kind of object that a manifest, a fragment or an action can name is named here (of new actions the compiler asks
+//! in `Action::object`); files in other locations are none of this table's objects.
 
 use super::decode::{DecodedManifest, Transactions};
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{DataFile, Fragment};
-use crate::txn::action::{Action, MapLocation};
 use crate::txn::composite::CommittedTransaction;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,26 +32,8 @@ pub fn of_fragments<'a>(fragments: impl Iterator<Item = &'a Arc<Fragment>>, into
 /// What transactions name: their maps above all, which those who come after them need.
 pub fn of_transactions(transactions: &[CommittedTransaction], into: &mut BTreeSet<String>) {
     for action in transactions.iter().flat_map(|committed| committed.transaction.actions()) {
-        let named = match action {
-            Action::AddDataFile(add) => of_file(&add.file).filter(|_| add.base.is_none()),
-            Action::SetDeletionFile(set) => of_vector(&set.vector),
-            Action::ChangeOfAddress(change) => match &change.map {
-                MapLocation::Object { path, .. } => Some(path.clone()),
-                MapLocation::Inline(_) => None,
-            },
-            Action::AddFragment(_)
-            | Action::RemoveFragment(_)
-            | Action::AddField(_)
-            | Action::AlterField(_)
-            | Action::DropField(_)
-            | Action::TombstoneFieldData(_)
-            | Action::ConfigUpdate(_)
-            | Action::ReserveFragmentIds(_)
-            | Action::ResetTable(_)
-            | Action::AddBase(_)
-            | Action::AssertUniqueKeys(_) => None,
-        };
-        into.extend(named);
+        into.extend(action.object().map(str::to_owned));
+        into.extend(action.deletion().and_then(|set| of_vector(&set.vector)));
     }
 }
 

@@ -20,6 +20,7 @@ use crate::scan::provider::{Access, LakeTable};
 use crate::stage::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_UPDATE};
 use datafusion::arrow::datatypes::Field;
 use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::dml::{MergeIntoAction, MergeIntoClause, MergeIntoClauseKind, MergeIntoOp};
 use datafusion::logical_expr::{Case, Expr, ExprSchemable, JoinType, LogicalPlan, LogicalPlanBuilder, lit};
@@ -69,6 +70,7 @@ pub fn plan(
             Error::unsupported("IN (subquery) or EXISTS in the ON of MERGE", Some("put it in the WHERE of a subquery in USING")).into()
         );
     }
+    check_sides(&merge.clauses, name, source)?;
     let wants = |kind| wants(merge, kind);
     let join_type = match (wants(MergeIntoClauseKind::NotMatchedByTarget), wants(MergeIntoClauseKind::NotMatchedBySource)) {
         // Not an inner one, which need not read all of the source.
@@ -207,6 +209,56 @@ fn by_clause(values: impl IntoIterator<Item = Expr>, otherwise: Expr) -> Expr {
 fn case(when: Vec<(Expr, Expr)>, otherwise: Expr) -> Expr {
     let when_then_expr = when.into_iter().map(|(when, then)| (Box::new(when), Box::new(then))).collect();
     Expr::Case(Case { expr: None, when_then_expr, else_expr: Some(Box::new(otherwise)) })
+}
+
+/// Refuses clauses for rows without a partner that name the partner's columns: they would be NULL, whatever was meant.
+fn check_sides(clauses: &[MergeIntoClause], target: &TableReference, source: &LogicalPlan) -> Result<()> {
+    let of_target = |column: &Column| column.relation.as_ref().is_some_and(|relation| relation.resolved_eq(target));
+    let of_source = |column: &Column| !of_target(column) && source.schema().has_column(column);
+    for clause in clauses {
+        let (is_absent, when, seen): (&dyn Fn(&Column) -> bool, _, _) = match clause.kind.canonical() {
+            MergeIntoClauseKind::Matched => continue,
+            MergeIntoClauseKind::NotMatched | MergeIntoClauseKind::NotMatchedByTarget => (&of_target, "WHEN NOT MATCHED", "source"),
+            MergeIntoClauseKind::NotMatchedBySource => (&of_source, "WHEN NOT MATCHED BY SOURCE", "target"),
+        };
+        let values: Vec<&Expr> = match &clause.action {
+            MergeIntoAction::Insert { values, .. } => values.iter().collect(),
+            MergeIntoAction::Update(assignments) => assignments.iter().map(|(_, value)| value).collect(),
+            MergeIntoAction::Delete => vec![],
+        };
+        for expr in clause.predicate.iter().chain(values) {
+            if let Some(column) = named(expr, is_absent)? {
+                let reason = format!("{when} sees only the columns of the {seen}, and names {column}");
+                return Err(Error::Refused { reason, sqlstate: "42P01" }.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first column in an expression, or named by a subquery of it from outside, of which something is true.
+fn named(expr: &Expr, is: &dyn Fn(&Column) -> bool) -> Result<Option<Column>> {
+    let mut found = None;
+    expr.apply(|part| {
+        let outer = match part {
+            Expr::Column(column) => {
+                found = Some(column).filter(|column| is(column)).cloned();
+                &[][..]
+            }
+            Expr::ScalarSubquery(subquery) => &subquery.outer_ref_columns,
+            Expr::Exists(exists) => &exists.subquery.outer_ref_columns,
+            Expr::InSubquery(within) => &within.subquery.outer_ref_columns,
+            Expr::SetComparison(comparison) => &comparison.subquery.outer_ref_columns,
+            _ => &[],
+        };
+        let of_outside = |expr: &Expr| match expr {
+            Expr::OuterReferenceColumn(_, column) => Some(column).filter(|column| is(column)).cloned(),
+            _ => None,
+        };
+        found = found.take().or_else(|| outer.iter().find_map(of_outside));
+        Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// Refuses actions that their kind of clause cannot have.

@@ -17,6 +17,7 @@
 use super::catalog::version_of;
 use super::create;
 use super::lake::Lake;
+use super::restore::rows_again;
 use super::tokens::cut;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
@@ -26,15 +27,13 @@ use crate::stage::scope::Done;
 use crate::stage::write_exec::take_fields;
 use crate::store::base;
 use crate::table::constraint::{self, Constraint, Rule};
-use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{Base, DataFile};
 use crate::table::schema::FieldId;
-use crate::txn::action::{Action, AddBase, AddDataFile, AddFragment, ConfigUpdate, SetDeletionFile};
+use crate::txn::action::{Action, AddBase, AddDataFile, ConfigUpdate};
 use crate::txn::composite::{RowCounts, Step};
 use crate::txn::refs::{FieldRef, Ref, Token};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Token::Word;
-use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
 
 /// CREATE TABLE [IF NOT EXISTS] c [SHALLOW] CLONE t [VERSION AS OF n | TIMESTAMP AS OF 'time'].
@@ -95,8 +94,8 @@ async fn step(log: &VersionLog, source: &Snapshot, statement: &str) -> Result<St
     let mut rows = Vec::new();
     for (fragment, token) in source.fragments.iter().zip((0..).map(Token)) {
         let id = Ref::Local(token);
-        let (physical_rows, replacing) = (fragment.physical_rows, RoaringBitmap::new());
-        rows.push(Action::AddFragment(AddFragment { id, physical_rows, data_change: true, replacing }));
+        let (add, delete) = rows_again(log, fragment, id).await?;
+        rows.push(add);
         for file in &fragment.files {
             let location = match file.base {
                 None => &folder,
@@ -110,11 +109,7 @@ async fn step(log: &VersionLog, source: &Snapshot, statement: &str) -> Result<St
             let (file, fields) = of_clone(file, &tokens)?;
             rows.push(Action::AddDataFile(AddDataFile { fragment: id, file, base: Some(Ref::Local(base)), fields, data_change: true }));
         }
-        if fragment.deletions.is_some() {
-            let added = (*log.deleted_rows(fragment).await?).clone();
-            let vector = DeletionFile::inline(&added);
-            rows.push(Action::SetDeletionFile(SetDeletionFile { fragment: id, vector, added, replaced: RoaringBitmap::new() }));
-        }
+        rows.extend(delete);
     }
     let base = |(location, token)| Action::AddBase(AddBase { token, base: Base { name: None, location } });
     actions.extend(bases.into_iter().map(base));

@@ -24,13 +24,17 @@ use crate::stage::write_exec::take_fields;
 use crate::store::base;
 use crate::store::path::DATA_FOLDER;
 use crate::table::deletion_vector::DeletionFile;
-use crate::table::fragment::DataFile;
+use crate::table::fragment::{DataFile, Fragment};
 use crate::table::schema::Field;
 use crate::txn::action::{Action, AddDataFile, AddField, AddFragment, ConfigUpdate, ResetTable, SetDeletionFile};
 use crate::txn::composite::{RowCounts, Step};
-use crate::txn::refs::{Ref, Token};
+use crate::txn::refs::{FragmentRef, Ref, Token};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
+
+/// How many files of others are looked up at a time.
+const CONCURRENT_LOOKUPS: usize = 8;
 
 /// The actions that make of `base` the version that `at` names, which is one of those up to `newest`. `lease` keeps both from then on.
 pub async fn restore(log: &VersionLog, (base, lease): (&Snapshot, &Lease), newest: u64, at: &str, statement: &str) -> Result<Made> {
@@ -49,22 +53,14 @@ pub async fn restore(log: &VersionLog, (base, lease): (&Snapshot, &Lease), newes
     actions.extend(old.schema.fields().iter().map(|field| Action::AddField(field_again(field))));
     for (fragment, token) in old.fragments.iter().zip(0..) {
         let id = Ref::Local(Token(token));
-        actions.push(Action::AddFragment(AddFragment {
-            id,
-            physical_rows: fragment.physical_rows,
-            data_change: true,
-            replacing: RoaringBitmap::new(),
-        }));
+        let (add, delete) = rows_again(log, fragment, id).await?;
+        actions.push(add);
         actions.extend(fragment.files.iter().map(|file| {
             let mut file = file.clone();
             let (fields, base) = (take_fields(&mut file), file.base.take().map(Ref::Committed));
             Action::AddDataFile(AddDataFile { fragment: id, file, base, fields, data_change: true })
         }));
-        if fragment.deletions.is_some() {
-            let added = (*log.deleted_rows(fragment).await?).clone();
-            let vector = DeletionFile::inline(&added);
-            actions.push(Action::SetDeletionFile(SetDeletionFile { fragment: id, vector, added, replaced: RoaringBitmap::new() }));
-        }
+        actions.extend(delete);
     }
     if base.config != old.config {
         let entries = old.config.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
@@ -73,6 +69,20 @@ pub async fn restore(log: &VersionLog, (base, lease): (&Snapshot, &Lease), newes
     let counts = RowCounts { inserted: old.fragments.live_rows(), deleted: base.fragments.live_rows(), ..RowCounts::default() };
     let step = Step { operation: "RESTORE".into(), statement: statement.to_owned(), actions, counts };
     Ok(Made { step, objects: Vec::new() })
+}
+
+/// What adds a fragment of an old version, or of another table, again, and what deletes those of its rows that are deleted. Its
+/// files are named between both.
+pub(super) async fn rows_again(log: &VersionLog, fragment: &Fragment, id: FragmentRef) -> Result<(Action, Option<Action>)> {
+    let (physical_rows, replacing) = (fragment.physical_rows, RoaringBitmap::new());
+    let add = Action::AddFragment(AddFragment { id, physical_rows, data_change: true, replacing });
+    if fragment.deletions.is_none() {
+        return Ok((add, None));
+    }
+    let added = (*log.deleted_rows(fragment).await?).clone();
+    let vector = DeletionFile::inline(&added);
+    let delete = SetDeletionFile { fragment: id, vector, added, replaced: RoaringBitmap::new() };
+    Ok((add, Some(Action::SetDeletionFile(delete))))
 }
 
 /// A field as it was, under its id.
@@ -91,11 +101,12 @@ fn field_again(field: &Field) -> AddField {
 async fn check_files(log: &VersionLog, old: &Snapshot, number: u64) -> Result<()> {
     let listed = log.store().list(DATA_FOLDER).await?;
     let sizes: HashMap<&str, u64> = listed.iter().map(|entry| (entry.name.as_str(), entry.size_bytes)).collect();
+    let mut elsewhere = Vec::new();
     for file in old.fragments.iter().flat_map(|fragment| &fragment.files) {
         if let Some(id) = file.base {
-            let base =
-                old.bases.get(&id).ok_or_else(|| Error::internal(format!("'{}' lies in base {}, which is none", file.path, id.0)))?;
-            check_file_in_base(log.table(), &base.location, file, number).await?;
+            let none = || Error::internal(format!("'{}' lies in base {}, which is none", file.path, id.0));
+            let location = &old.bases.get(&id).ok_or_else(none)?.location;
+            elsewhere.push(check_file_in_base(log.table(), location, file, number).boxed());
             continue;
         }
         let found = sizes.get(file.path.as_str()).copied();
@@ -103,7 +114,7 @@ async fn check_files(log: &VersionLog, old: &Snapshot, number: u64) -> Result<()
             return Err(Error::damaged(log.table(), &file.path, missing(number, file, found)));
         }
     }
-    Ok(())
+    futures::stream::iter(elsewhere).buffered(CONCURRENT_LOOKUPS).try_collect().await
 }
 
 /// Refuses a version of which a file of others is gone, or has become another.

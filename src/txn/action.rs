@@ -131,6 +131,30 @@ impl Action {
         }
     }
 
+    /// The object of the table's folder that it names as a whole, if it does. Files in a base are others', and a deletion vector is a
+    /// part of an object.
+    pub fn object(&self) -> Option<&str> {
+        match self {
+            Action::AddDataFile(action) => action.base.is_none().then_some(action.file.path.as_str()),
+            Action::ChangeOfAddress(action) => match &action.map {
+                MapLocation::Object { path, .. } => Some(path),
+                MapLocation::Inline(_) => None,
+            },
+            Action::AddFragment(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => None,
+        }
+    }
+
     /// The rows that it says moved, if it does.
     pub fn change_of_address(&self) -> Option<&ChangeOfAddress> {
         match self {

@@ -1,10 +1,9 @@
 //! `table_constraints('t')`: the constraints and defaults of a table, as the session sees it, with the names that columns have now.
 
-use super::of_table::OfTable;
+use super::of_table::{OfTable, version_of};
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::scan::expression;
-use crate::scan::pin::SessionView;
 use crate::statement::constraints::definition;
 use crate::table::constraint;
 use async_trait::async_trait;
@@ -31,10 +30,7 @@ impl OfTable for TableConstraints {
     }
 
     async fn rows(log: &VersionLog, session: &dyn Session) -> Result<RecordBatch> {
-        let version = match session.config().get_extension::<SessionView>() {
-            Some(view) => view.0.view(log).await?.0,
-            None => log.newest().await?,
-        };
+        let version = version_of(log, session).await?;
         let (table, snapshot) = (log.table(), &version.snapshot);
         let mut rows: Vec<[String; 3]> = Vec::new();
         let constraints = constraint::constraints(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?;

@@ -3,12 +3,10 @@
 //! Rows are in the order of fragments, and of files within them. In a transaction they are those of the version that it reads, with its
 //! own changes.
 
-use super::of_table::OfTable;
+use super::of_table::{OfTable, version_of};
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
-use crate::manifest::version::Version;
-use crate::scan::pin::SessionView;
 use crate::store::base;
 use crate::table::fragment::{DataFile, Fragment};
 use async_trait::async_trait;
@@ -47,14 +45,6 @@ fn versions() -> [Field; 2] {
     [Field::new("created_version", DataType::UInt64, false), Field::new("updated_version", DataType::UInt64, false)]
 }
 
-/// The version that the session reads.
-async fn read(log: &VersionLog, session: &dyn Session) -> Result<Arc<Version>> {
-    match session.config().get_extension::<SessionView>() {
-        Some(view) => Ok(view.0.view(log).await?.0),
-        None => log.newest().await,
-    }
-}
-
 /// `table_files`.
 #[derive(Debug)]
 pub struct Files;
@@ -68,7 +58,7 @@ impl OfTable for Files {
     }
 
     async fn rows(log: &VersionLog, session: &dyn Session) -> Result<RecordBatch> {
-        let version = read(log, session).await?;
+        let version = version_of(log, session).await?;
         let snapshot = &version.snapshot;
         let files: Vec<(&Fragment, &DataFile)> =
             snapshot.fragments.iter().flat_map(|fragment| fragment.files.iter().map(|file| (fragment.as_ref(), file))).collect();
@@ -122,7 +112,7 @@ impl OfTable for Fragments {
     }
 
     async fn rows(log: &VersionLog, session: &dyn Session) -> Result<RecordBatch> {
-        let version = read(log, session).await?;
+        let version = version_of(log, session).await?;
         let fragments: Vec<&Arc<Fragment>> = version.snapshot.fragments.iter().collect();
         let small =
             |of: fn(&Fragment) -> u32| Arc::new(UInt32Array::from_iter_values(fragments.iter().map(|fragment| of(fragment)))) as ArrayRef;

@@ -3,6 +3,8 @@
 use super::text;
 use crate::error::Result;
 use crate::manifest::log::VersionLog;
+use crate::manifest::version::Version;
+use crate::scan::pin::SessionView;
 use crate::statement::lake::Lake;
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
@@ -27,6 +29,14 @@ pub trait OfTable: fmt::Debug + Send + Sync + 'static {
 
     /// Its rows, as the session sees the table.
     async fn rows(log: &VersionLog, session: &dyn Session) -> Result<RecordBatch>;
+}
+
+/// The version that a session reads.
+pub async fn version_of(log: &VersionLog, session: &dyn Session) -> Result<Arc<Version>> {
+    match session.config().get_extension::<SessionView>() {
+        Some(view) => Ok(view.0.view(log).await?.0),
+        None => log.newest().await,
+    }
 }
 
 /// The function, for the tables of a lake.

@@ -1,9 +1,8 @@
 //! `table_properties('t')`: the properties of a table, by name, as the session sees it.
 
-use super::of_table::OfTable;
+use super::of_table::{OfTable, version_of};
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
-use crate::scan::pin::SessionView;
 use crate::table::constraint;
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
@@ -29,10 +28,7 @@ impl OfTable for Properties {
     }
 
     async fn rows(log: &VersionLog, session: &dyn Session) -> Result<RecordBatch> {
-        let version = match session.config().get_extension::<SessionView>() {
-            Some(view) => view.0.view(log).await?.0,
-            None => log.newest().await?,
-        };
+        let version = version_of(log, session).await?;
         // Constraints and defaults are shown by `table_constraints`.
         let config: Vec<_> = version.snapshot.config.iter().filter(|(key, _)| !constraint::is_reserved(key)).collect();
         let keys = StringArray::from_iter_values(config.iter().map(|(key, _)| key));
