@@ -23,8 +23,9 @@ use bytes::Bytes;
 use prost::Message;
 use std::sync::Arc;
 
-/// How many bytes of transactions a manifest holds at most; more go into an object of their own.
-pub const MAX_INLINE_TRANSACTIONS_BYTES: usize = 64 << 10;
+/// How many bytes of transactions a manifest holds at most; more go into an object of their own. One whose rows are all in the manifest
+/// fits.
+pub const MAX_INLINE_TRANSACTIONS_BYTES: usize = 160 << 10;
 
 /// Why a value cannot be written: it breaks a rule that every reader checks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

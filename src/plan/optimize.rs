@@ -337,6 +337,7 @@ mod tests {
     fn a_fragment_of_several_files_is_worn() {
         let mut fragment = fragment(0, 100, 0);
         let file = |path: &str| DataFile {
+            inline: None,
             path: path.into(),
             base: None,
             size_bytes: 1,

@@ -199,7 +199,8 @@ impl Writing {
     /// Writes everything; no step if there was nothing. Also what the statement returns.
     async fn run(mut self, mut input: SendableRecordBatchStream) -> Result<(Option<Step>, Vec<RecordBatch>)> {
         let spec = self.spec.clone();
-        let mut writer = FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment);
+        let mut writer =
+            FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment).inline_if_few();
         loop {
             let written = match input.next().await {
                 None => break,

@@ -135,7 +135,7 @@ impl Action {
     /// part of an object.
     pub fn object(&self) -> Option<&str> {
         match self {
-            Action::AddDataFile(action) => action.base.is_none().then_some(action.file.path.as_str()),
+            Action::AddDataFile(action) => (action.base.is_none() && action.file.is_object_of_table()).then_some(action.file.path.as_str()),
             Action::ChangeOfAddress(action) => match &action.map {
                 MapLocation::Object { path, .. } => Some(path),
                 MapLocation::Inline(_) => None,

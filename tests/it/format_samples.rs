@@ -122,6 +122,7 @@ fn file(id: u32) -> DataFile {
         FileColumn { field: field.map(FieldId), stats: ColumnStats { min, max, null_count }, ..FileColumn::default() }
     });
     let file = DataFile {
+        inline: None,
         path: format!("data/0190a1c{id}.parquet"),
         base: None,
         size_bytes: 10_000,
