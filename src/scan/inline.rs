@@ -15,7 +15,8 @@ use super::reader::FileOf;
 use crate::error::{Error, Result};
 use crate::store::Written;
 use crate::table::fragment::DataFile;
-use datafusion::arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::ipc::reader::StreamReader;
@@ -75,7 +76,9 @@ pub fn read(of: &FileOf, logical: &SchemaRef, adapters: &dyn PhysicalExprAdapter
     let fields = recorded.fields().iter().cloned().chain([offset_field()]).collect::<Vec<_>>();
     let physical = Arc::new(Schema::new(fields));
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let arrays = batch.columns().iter().cloned().chain([numbers]).collect();
+    // The parts of nested columns carry the ids of the day on which they were written.
+    let renumbered = batch.columns().iter().zip(physical.fields()).map(|(values, field)| cast(values, field.data_type()));
+    let arrays = renumbered.chain([Ok(numbers)]).collect::<Result<Vec<_>, _>>()?;
     let batch = RecordBatch::try_new_with_options(physical.clone(), arrays, &options)?;
 
     let adapter = adapters.create(logical.clone(), physical)?;

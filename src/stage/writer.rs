@@ -13,7 +13,7 @@ use crate::table::row_address::MAX_ROWS_PER_FRAGMENT;
 use crate::table::schema::{Field, TableSchema};
 use crate::table::stats::ColumnStats;
 use bytes::Bytes;
-use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::{CastOptions, cast_with_options, concat_batches};
 use datafusion::arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type, SchemaRef};
 use datafusion::parquet::arrow::AsyncArrowWriter;
@@ -65,6 +65,7 @@ struct Few {
     batches: Vec<RecordBatch>,
     rows: usize,
     size_bytes: usize,
+    max_bytes: usize,
 }
 
 struct OpenFile {
@@ -83,19 +84,21 @@ impl FragmentWriter {
         FragmentWriter { store, table, schema, arrow, rows_per_fragment, open: None, done: Vec::new(), few: None }
     }
 
-    /// The same; rows of up to [`MAX_INLINE_BYTES`] become no file, but bytes for the manifest.
-    pub fn inline_if_few(self) -> Self {
-        FragmentWriter { few: Some(Few::default()), ..self }
+    /// The same; rows of up to so many bytes (and [`MAX_INLINE_BYTES`]) become no file, but bytes for the manifest.
+    pub fn inline_up_to(self, bytes: u32) -> Self {
+        let max_bytes = MAX_INLINE_BYTES.min(bytes as usize);
+        FragmentWriter { few: (max_bytes > 0).then(|| Few { max_bytes, ..Few::default() }), ..self }
     }
 
     /// Writes rows. The columns must be the table's, in order; NULLs are refused where the table refuses them.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = self.conform(batch)?;
         let Some(mut few) = self.few.take() else { return self.write_to_file(&batch).await };
+        let batch = alone(&batch)?;
         few.rows += batch.num_rows();
         few.size_bytes += size_bytes(&batch);
         few.batches.push(batch);
-        if few.size_bytes <= MAX_INLINE_BYTES && few.rows <= self.rows_per_fragment as usize {
+        if few.size_bytes <= few.max_bytes && few.rows <= self.rows_per_fragment as usize {
             self.few = Some(few);
             return Ok(());
         }
@@ -156,7 +159,7 @@ impl FragmentWriter {
         }
         let rows = concat_batches(&self.arrow, &few.batches).map_err(|e| Error::internal(format!("rows for the manifest: {e}")))?;
         let bytes = inline::encode(&rows)?;
-        if bytes.len() > MAX_INLINE_BYTES {
+        if bytes.len() > few.max_bytes {
             return self.write_few_to_file(few).await;
         }
         let stats = rows.columns().iter().map(|column| statistics::from_array(column, has_nan(column.as_ref())));
@@ -241,6 +244,17 @@ fn has_nan(column: &dyn Array) -> bool {
         DataType::Float16 => column.as_primitive::<Float16Type>().values().iter().any(|value| value.is_nan()),
         _ => false,
     }
+}
+
+/// The batch without the bytes that its texts share with rows that are not in it: those of a whole page, if they were read from a file.
+fn alone(batch: &RecordBatch) -> Result<RecordBatch> {
+    let column = |column: &ArrayRef| match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        _ => column.clone(),
+    };
+    RecordBatch::try_new(batch.schema(), batch.columns().iter().map(column).collect())
+        .map_err(|e| Error::internal(format!("rows for the manifest: {e}")))
 }
 
 /// Roughly the bytes of a batch, which may be a slice of a larger one.

@@ -36,6 +36,7 @@ pub use tombstone_field_data::TombstoneFieldData;
 use crate::manifest::frame::DecodeError;
 use crate::manifest::record::required;
 use crate::manifest::wire;
+use crate::table::fragment::DataFile;
 
 /// One delta.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,6 +119,26 @@ impl Action {
             Action::AddFragment(_)
             | Action::AddDataFile(_)
             | Action::RemoveFragment(_)
+            | Action::ChangeOfAddress(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => None,
+        }
+    }
+
+    /// The data file that it adds, if it does.
+    pub fn added_file(&self) -> Option<&DataFile> {
+        match self {
+            Action::AddDataFile(action) => Some(&action.file),
+            Action::AddFragment(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
             | Action::ChangeOfAddress(_)
             | Action::AddField(_)
             | Action::AlterField(_)
