@@ -43,6 +43,12 @@ impl Held {
         Ok(Held { checks, keys, brings })
     }
 
+    /// All of these, for rows that are new.
+    pub fn all(constraints: Vec<Constraint>) -> Self {
+        let (keys, checks) = constraints.into_iter().partition(Constraint::is_key);
+        Held { checks, keys, brings: BTreeSet::new() }
+    }
+
     /// The fields that the conditions read.
     pub fn fields(&self) -> impl Iterator<Item = FieldId> + '_ {
         self.checks.iter().flat_map(|check| check.fields.iter().copied())

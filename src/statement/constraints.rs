@@ -20,7 +20,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default)]
 pub struct Definition {
     /// The columns, by position, that are said to be NOT NULL.
-    pub not_null: Vec<usize>,
+    not_null: Vec<usize>,
+    /// The columns, by name, of the primary key.
+    in_primary_key: Vec<String>,
     defaults: Vec<(Ident, Expr)>,
     constraints: Vec<Asked>,
 }
@@ -74,11 +76,13 @@ impl Definition {
                 definition.not_null.push(position);
             }
         }
-        if table.query.is_some() && !definition.constraints.is_empty() {
-            let what = format!("CREATE TABLE '{name}' with constraints AS a query");
-            return Err(Error::unsupported(what, Some("create it, then INSERT")));
-        }
+        definition.in_primary_key = in_key;
         Ok(definition)
+    }
+
+    /// Whether a column takes no NULL.
+    pub fn is_not_null(&self, position: usize, name: &str) -> bool {
+        self.not_null.contains(&position) || self.in_primary_key.iter().any(|column| column == name)
     }
 
     /// The properties that hold it, for a table of these fields.
