@@ -5,6 +5,7 @@
 //!   b  (id 2)       a (id 1), b' (id 2)     b -> column 1 of the file, cast if its type was narrower then
 //!   a  (id 3)                               a -> NULL: the file's `a` is another field
 //!   k  (id 4)       not in it, but "x" in its record              k -> 'x'
+//!   n  (id 5)       not in it, and the field's initial value is 7  n -> 7
 //! ```
 //!
 //! Which field a column of a file holds is what the manifest's record says, by the column's position. Most files that amend wrote
@@ -17,11 +18,11 @@
 
 use super::address;
 use super::external;
-use super::statistics::to_scalar;
+use super::statistics::{initial, to_scalar};
 use crate::error::Error;
 use crate::table::fragment::{FileColumn, Fragment};
 use crate::table::row_address::FragmentId;
-use crate::table::schema::{FieldId, PARQUET_FIELD_ID};
+use crate::table::schema::{Field as TableField, FieldId, PARQUET_FIELD_ID, TableSchema};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue};
@@ -84,13 +85,19 @@ pub fn as_recorded(
 pub struct FieldIdAdapterFactory {
     /// The table's columns with their ids, which the schema of a scan does not show.
     columns: SchemaRef,
+    /// The values of columns that have one other than NULL where a file does not hold them, by field id.
+    initial: HashMap<i32, ScalarValue>,
     records: Records,
 }
 
 impl FieldIdAdapterFactory {
-    /// For the files of these fragments of a table whose columns are `columns`, with ids.
-    pub fn new(columns: SchemaRef, records: Records) -> Self {
-        FieldIdAdapterFactory { columns, records }
+    /// For the files of these fragments of a table of that schema.
+    pub fn new(table: &TableSchema, records: Records) -> crate::error::Result<Self> {
+        let columns = table.to_arrow();
+        let value = |(field, arrow): (&TableField, &FieldRef)| Ok((field.id.0, initial(field, arrow.data_type())?));
+        let with_value = table.columns().zip(columns.fields()).filter(|(field, _)| field.initial.is_some());
+        let initial = with_value.map(value).collect::<crate::error::Result<_>>()?;
+        Ok(FieldIdAdapterFactory { columns, initial, records })
     }
 
     /// The record of the file with this schema, if its footer names one.
@@ -130,8 +137,13 @@ impl FieldIdAdapterFactory {
     }
 
     /// The columns that are not in the file, by today's names.
-    fn constants(&self, record: Option<&[FileColumn]>) -> Result<HashMap<String, ScalarValue>> {
+    fn constants(&self, record: Option<&[FileColumn]>, physical: &Schema) -> Result<HashMap<String, ScalarValue>> {
         let mut constants = HashMap::new();
+        let held: Vec<i32> = physical.fields().iter().filter_map(|field| field_id(field)).collect();
+        for column in self.columns.fields() {
+            let Some(id) = field_id(column).filter(|id| !held.contains(id)) else { continue };
+            constants.extend(self.initial.get(&id).map(|value| (column.name().clone(), value.clone())));
+        }
         for column in record.into_iter().flatten() {
             let (Some(value), Some(id)) = (&column.constant, column.field) else { continue };
             let Some(field) = self.columns.fields().iter().find(|field| field_id(field) == Some(id.0)) else { continue };
@@ -148,7 +160,7 @@ impl PhysicalExprAdapterFactory for FieldIdAdapterFactory {
     fn create(&self, logical_file_schema: SchemaRef, physical_file_schema: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
         let record = self.record(&physical_file_schema)?;
         let renamed = self.todays_names(&logical_file_schema, &physical_file_schema)?;
-        let constants = self.constants(record)?;
+        let constants = self.constants(record, &physical_file_schema)?;
         let by_name = DefaultPhysicalExprAdapter::new(logical_file_schema, renamed);
         Ok(Arc::new(FieldIdAdapter { by_name, constants, physical: physical_file_schema }))
     }

@@ -17,6 +17,7 @@ use crate::scan::isolation::{ISOLATION, Isolation};
 use crate::scan::provider::LakeTable;
 use crate::table::constraint::{self, Constraint, Rule};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
+use crate::table::stats::StatValue;
 use crate::txn::action::{Action, AlterField, ConfigUpdate, DropField};
 use crate::txn::composite::Step;
 use crate::txn::refs::{FieldRef, Ref, Token};
@@ -33,6 +34,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+mod initial;
 mod validate;
 
 /// How a column gets a type that is not wider.
@@ -142,11 +144,27 @@ pub async fn step(
         match operation {
             AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
                 let mut plain = column_def.clone();
-                plain.options.retain(|option| !matches!(option.option, ColumnOption::Check(_) | ColumnOption::Unique(_)));
-                if altering.add(&arrow_field(state, table, &plain).await?, *if_not_exists)? {
-                    for option in column_def.options.iter().filter(|option| !plain.options.contains(option)) {
-                        Asked::of_column(&column_def.name, option)?.iter().try_for_each(|asked| altering.constrain(asked))?;
-                    }
+                plain
+                    .options
+                    .retain(|option| !matches!(option.option, ColumnOption::Check(_) | ColumnOption::Unique(_) | ColumnOption::Default(_)));
+                let definition = arrow_field(state, table, &plain).await?;
+                if !altering.is_new(&definition, *if_not_exists)? {
+                    continue;
+                }
+                let default = column_def.options.iter().find_map(|option| match &option.option {
+                    ColumnOption::Default(value) => Some(value),
+                    _ => None,
+                });
+                let initial = match default {
+                    Some(value) => initial::value(state, table, definition.field(0), value).await?,
+                    None => None,
+                };
+                altering.add(&definition, initial)?;
+                if let Some(value) = default {
+                    altering.set_default(&column_def.name, Some(value))?;
+                }
+                for option in &column_def.options {
+                    Asked::of_column(&column_def.name, option)?.iter().try_for_each(|asked| altering.constrain(asked))?;
                 }
             }
             AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
@@ -295,33 +313,40 @@ impl<'a> Altering<'a> {
         }
     }
 
-    /// Adds a column, unless it is there and may be.
-    fn add(&mut self, definition: &Schema, if_not_exists: bool) -> Result<bool> {
+    /// Whether there is no such column; if there is, it may be.
+    fn is_new(&self, definition: &Schema, if_not_exists: bool) -> Result<bool> {
+        let name = definition.field(0).name();
+        match (self.position(name), if_not_exists) {
+            (None, _) => Ok(true),
+            (Some(_), true) => Ok(false),
+            (Some(_), false) => Err(Error::ColumnExists { table: self.table.to_owned(), column: name.clone() }),
+        }
+    }
+
+    /// Adds a column, which has that value in the rows that are there.
+    fn add(&mut self, definition: &Schema, initial: Option<StatValue>) -> Result<()> {
         let table = self.table;
         let column = definition.field(0);
         let name = column.name();
-        match (self.position(name), if_not_exists) {
-            (None, _) => {}
-            (Some(_), true) => return Ok(false),
-            (Some(_), false) => return Err(Error::ColumnExists { table: table.to_owned(), column: name.clone() }),
-        }
-        if !column.is_nullable() {
-            let what = format!("ADD COLUMN '{name}' NOT NULL on table '{table}'");
-            return Err(Error::unsupported(what, Some("add it without NOT NULL: rows that are there read as NULL")));
+        if !column.is_nullable() && initial.is_none() {
+            let what = format!("ADD COLUMN '{name}' NOT NULL on table '{table}' without a DEFAULT that is not NULL");
+            return Err(Error::unsupported(what, Some("give it one, or leave NOT NULL out: rows that are there read as NULL")));
         }
         let plain = create::schema(table, definition, FieldId(1))?.to_plain_arrow();
         let numbered = TableSchema::from_arrow(plain.as_ref(), FieldId(1)).map_err(Error::invalid)?;
+        // Of a nested column the first field is the whole, and it has no initial value.
+        let with_initial = |(at, field): (usize, &Field)| Field { initial: initial.clone().filter(|_| at == 0), ..field.clone() };
+        let fields: Vec<Field> = numbered.fields().iter().enumerate().map(with_initial).collect();
         let first = self.next_token;
         let token = |id: FieldId| Token(first + (id.0 - 1) as u32);
-        self.actions.extend(numbered.fields().iter().map(|field| Action::AddField(create::add_field(field, token))));
-        let field_type = numbered.fields().first().map_or(FieldType::Struct, |field| field.field_type.clone());
-        self.columns.push(Column { name: name.clone(), field: Ref::Local(Token(first)), field_type, nullable: true });
-        self.next_token += numbered.fields().len() as u32;
+        self.actions.extend(fields.iter().map(|field| Action::AddField(create::add_field(field, token))));
+        let field_type = fields.first().map_or(FieldType::Struct, |field| field.field_type.clone());
+        self.columns.push(Column { name: name.clone(), field: Ref::Local(Token(first)), field_type, nullable: column.is_nullable() });
+        self.next_token += fields.len() as u32;
         let of_table = |id: FieldId| FieldId(self.next_field.0 + first as i32 + id.0 - 1);
-        let fields =
-            numbered.fields().iter().map(|field| Field { id: of_table(field.id), parent: field.parent.map(of_table), ..field.clone() });
+        let fields = fields.into_iter().map(|field| Field { id: of_table(field.id), parent: field.parent.map(of_table), ..field });
         self.fields.extend(fields);
-        Ok(true)
+        Ok(())
     }
 
     fn drop(&mut self, name: &Ident, if_exists: bool, cascade: bool) -> Result<()> {
@@ -522,10 +547,6 @@ async fn arrow_field(state: &SessionState, table: &str, definition: &ColumnDef) 
     for option in &definition.options {
         match option.option {
             ColumnOption::Null | ColumnOption::NotNull => {}
-            ColumnOption::Default(_) => {
-                let what = format!("ADD COLUMN with {} on table '{table}'", option.option);
-                return Err(Error::unsupported(what, Some("add it, UPDATE the rows that are there, then ALTER COLUMN .. SET DEFAULT")));
-            }
             ref other => return Err(Error::unsupported(format!("ADD COLUMN with {other} on table '{table}'"), None)),
         }
     }

@@ -230,5 +230,7 @@ pub fn add_field(field: &Field, token: impl Fn(FieldId) -> Token) -> AddField {
         field_type: field.field_type.clone(),
         nullable: field.nullable,
         metadata: field.metadata.clone(),
+        initial: field.initial.clone(),
+        in_place_of: None,
     }
 }

@@ -1,6 +1,7 @@
 //! Bounds there and back, and what footers give.
 
 use super::*;
+use crate::table::schema::FieldId;
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
 use crate::table::row_address::FragmentId;

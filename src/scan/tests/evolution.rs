@@ -22,6 +22,7 @@ fn column(id: i32, name: &str, data_type: DataType) -> Field {
         field_type: FieldType::Leaf(data_type),
         nullable: true,
         metadata: BTreeMap::new(),
+        initial: None,
     }
 }
 
@@ -237,7 +238,7 @@ fn only_what_differs_in_type_is_cast() {
     let table = TableSchema::new(vec![column(2, "c", DataType::Int64), column(1, "w", DataType::Int64), column(3, "b", DataType::Utf8)]);
     let table = table.unwrap();
     let file = arrow(&[column(1, "a", DataType::Int32), column(4, "c", DataType::Int64), column(2, "b", DataType::Int64)]);
-    let factory = FieldIdAdapterFactory::new(table.to_arrow(), Arc::default());
+    let factory = FieldIdAdapterFactory::new(&table, Arc::default()).unwrap();
     let adapter = factory.create(table.to_plain_arrow(), Arc::new(file)).unwrap();
     let read = |name: &str, index: usize| adapter.rewrite(Arc::new(Column::new(name, index))).unwrap();
     assert_eq!(read("c", 0).downcast_ref::<Column>(), Some(&Column::new("b", 2)));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 fn column(id: i32, name: &str, data_type: DataType) -> Field {
     let (id, name, field_type) = (FieldId(id), name.to_owned(), FieldType::Leaf(data_type));
-    Field { id, parent: None, name, field_type, nullable: true, metadata: BTreeMap::new() }
+    Field { id, parent: None, name, field_type, nullable: true, metadata: BTreeMap::new(), initial: None }
 }
 
 fn schema(columns: Vec<Field>) -> Arc<TableSchema> {

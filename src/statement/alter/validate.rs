@@ -10,11 +10,12 @@ use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::expression;
 use crate::scan::provider::LakeTable;
+use crate::scan::statistics::initial;
 use crate::stage::checks::violation;
 use crate::stage::unique::{self, Key};
 use crate::table::constraint::{Constraint, Rule};
 use crate::table::schema::{FieldId, TableSchema};
-use datafusion::common::{Column, ScalarValue};
+use datafusion::common::Column;
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
@@ -48,7 +49,7 @@ pub async fn hold(
     }
 }
 
-/// The rows with those of the columns that they will have: new ones are NULL. Others are not read: who changes them is none of
+/// The rows with those of the columns that they will have: new ones have their initial values. Others are not read: who changes them is none of
 /// the constraint's affair.
 fn rows(log: &Arc<VersionLog>, base: &Arc<Version>, schema: &TableSchema, fields: &[FieldId]) -> Result<LogicalPlan> {
     let table = Arc::new(LakeTable::new(log.clone(), None, base.clone()));
@@ -57,7 +58,7 @@ fn rows(log: &Arc<VersionLog>, base: &Arc<Version>, schema: &TableSchema, fields
         let arrow = schema.arrow_field(field);
         let value = match base.snapshot.schema.field(field.id) {
             Some(present) => Expr::Column(Column::from_name(&present.name)).cast_to(arrow.data_type(), scan.schema())?,
-            None => Expr::Literal(ScalarValue::try_from(arrow.data_type())?, None),
+            None => Expr::Literal(initial(field, arrow.data_type())?, None),
         };
         Ok(value.alias(&field.name))
     });
