@@ -78,7 +78,7 @@ impl Held {
         let columns = DFSchema::try_from(written.to_plain_arrow().as_ref().clone())?;
         let condition = |check: &Constraint| {
             let Rule::Check(kept) = &check.rule else { return Ok(None) };
-            let condition = session.create_physical_expr(expression::condition(table, kept, schema)?, &columns)?;
+            let condition = expression::physical(session, expression::condition(table, kept, schema)?, &columns)?;
             let shown = format!("({})", expression::named(table, kept, schema)?);
             Ok(Some(Check { name: check.name.clone(), shown, condition }))
         };

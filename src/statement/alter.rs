@@ -1,26 +1,23 @@
-//! ALTER TABLE: changes of the schema and the constraints only, no row is rewritten. Rows that are there read as NULL in a new column; a dropped
-//! column's values stay in their files, where only earlier versions find them.
+//! ALTER TABLE: changes of the schema and the constraints. Rows that are there have the initial value of a new column; a dropped
+//! column's values stay in their files, where only earlier versions find them. Values are written for a type only that is not wider.
 //!
 //! In goes the statement and the version that it reads, out comes a step. Operations of one statement follow one another: a
 //! column may be dropped and another added under its name.
 
-use super::constraints::{self, Asked};
+use super::adopt;
+use super::constraints::Asked;
 use super::parse::{FilesOf, UnsetProperties, fold, plain_name};
-use super::{adopt, create};
-use crate::error::{Error, Result, nearest_name};
+use crate::commit::staged::{objects, remove};
+use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::log::VersionLog;
-use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
-use crate::scan::address;
 use crate::scan::expression;
 use crate::scan::isolation::{ISOLATION, Isolation};
 use crate::scan::provider::LakeTable;
-use crate::table::constraint::{self, Constraint, Rule};
-use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
-use crate::table::stats::StatValue;
-use crate::txn::action::{Action, AlterField, ConfigUpdate, DropField};
+use crate::table::constraint::Rule;
+use crate::table::schema::{FieldId, TableSchema};
 use crate::txn::composite::Step;
-use crate::txn::refs::{FieldRef, Ref, Token};
+use altering::Altering;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::provider_as_source;
@@ -28,17 +25,17 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Expr as SqlExpr, Ident, ObjectName,
-    SqlOption, Statement, Value,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Expr as SqlExpr, ObjectName, SqlOption,
+    Statement, Value,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+mod altering;
 mod initial;
+mod retype;
 mod validate;
 
-/// How a column gets a type that is not wider.
-const REWRITE: &str = "add a column of that type, UPDATE it from the old one, and drop the old one";
 /// The property that says what a table is.
 const COMMENT: &str = "comment";
 
@@ -93,7 +90,7 @@ impl Alteration<'_> {
 pub fn check(alteration: Alteration<'_>) -> Result<()> {
     let Alteration::Operations(alter) = alteration else { return Ok(()) };
     for operation in &alter.operations {
-        let instead = match operation {
+        let what = match operation {
             AlterTableOperation::AddColumn { column_position: None, .. }
             | AlterTableOperation::DropColumn { .. }
             | AlterTableOperation::RenameColumn { .. }
@@ -106,13 +103,12 @@ pub fn check(alteration: Alteration<'_>) -> Result<()> {
                     | AlterColumnOperation::SetNotNull
                     | AlterColumnOperation::SetDefault { .. }
                     | AlterColumnOperation::DropDefault
-                    | AlterColumnOperation::SetDataType { using: None, .. },
+                    | AlterColumnOperation::SetDataType { .. },
                 ..
             } => continue,
-            AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetDataType { .. }, .. } => Some(REWRITE),
-            _ => None,
+            _ => format!("ALTER TABLE .. {operation}"),
         };
-        return Err(Error::unsupported(format!("ALTER TABLE .. {operation}"), instead));
+        return Err(Error::unsupported(what, None));
     }
     Ok(())
 }
@@ -124,7 +120,7 @@ pub async fn step(
     base: &Arc<Version>,
     alteration: Alteration<'_>,
     statement: &str,
-) -> Result<Step> {
+) -> Result<Altered> {
     check(alteration)?;
     let table = log.table();
     let mut altering = Altering::new(table, &base.snapshot)?;
@@ -138,7 +134,10 @@ pub async fn step(
             altering.set([(COMMENT.to_owned(), comment.map(str::to_owned))].into())?;
             &[]
         }
-        Alteration::AddFiles { files, lake } => return adopt::add_files(table, base.as_ref(), &files.pattern, lake, statement).await,
+        Alteration::AddFiles { files, lake } => {
+            let step = adopt::add_files(table, base.as_ref(), &files.pattern, lake, statement).await?;
+            return Ok(Altered { step, reads: BTreeSet::new() });
+        }
     };
     for operation in operations {
         match operation {
@@ -187,27 +186,66 @@ pub async fn step(
                 altering.drop_not_null(column_name)?
             }
             AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetNotNull } => altering.set_not_null(column_name)?,
-            AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetDataType { data_type, .. } } => {
+            AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetDataType { data_type, using, .. } } => {
                 let definition = ColumnDef { name: column_name.clone(), data_type: data_type.clone(), options: vec![] };
-                altering.widen(column_name, &arrow_field(state, table, &definition).await?)?;
+                altering.retype(column_name, &arrow_field(state, table, &definition).await?, using.as_ref())?;
             }
             other => return Err(Error::unsupported(format!("ALTER TABLE .. {other}"), None)),
         }
-    }
-    for field in &altering.to_look_at {
-        look_for_nulls(state, log, base, *field).await?;
     }
     let schema = altering.schema()?;
     for constraint in &altering.constraints {
         // Types may be others than they were.
         if let Rule::Check(kept) = &constraint.rule {
-            expression::condition(table, kept, &schema)?;
+            expression::condition(table, kept, &schema).map_err(|error| unfit(table, &constraint.name, error))?;
         }
     }
-    for constraint in altering.constraints.iter().filter(|constraint| altering.added.contains(&constraint.name)) {
-        validate::hold(state, log, base, &schema, constraint).await?;
+    let conversions = std::mem::take(&mut altering.conversions).into_iter();
+    let planned = conversions.map(|conversion| retype::planned(state, table, base, conversion)).collect::<Result<Vec<_>>>()?;
+    retype::write(state, log, base, &planned, &mut altering.actions).await?;
+    if let Err(error) = hold(state, log, base, &altering, &schema, &planned).await {
+        remove(log.store(), &objects(altering.actions.iter())).await;
+        return Err(error);
     }
-    Ok(Step { operation: "ALTER TABLE".into(), statement: statement.to_owned(), actions: altering.actions, ..Step::default() })
+    let step = Step { operation: "ALTER TABLE".into(), statement: statement.to_owned(), actions: altering.actions, ..Step::default() };
+    Ok(Altered { step, reads: planned.into_iter().flat_map(|planned| planned.reads).collect() })
+}
+
+/// The error for a constraint that means nothing of the new types.
+fn unfit(table: &str, constraint: &str, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Invalid => {
+            refused(format!("the constraint '{constraint}' of table '{table}' does not fit its columns: {error}"), "42804")
+        }
+        _ => error,
+    }
+}
+
+/// What an ALTER TABLE does.
+pub struct Altered {
+    /// Its actions.
+    pub step: Step,
+    /// The fields whose values decided what it writes.
+    pub reads: BTreeSet<FieldId>,
+}
+
+/// Holds the rows to what is new: NOT NULL, and constraints.
+async fn hold(
+    state: &SessionState,
+    log: &Arc<VersionLog>,
+    base: &Arc<Version>,
+    altering: &Altering<'_>,
+    schema: &TableSchema,
+    converted: &[retype::Planned],
+) -> Result<()> {
+    for field in &altering.to_look_at {
+        look_for_nulls(state, log, base, *field).await?;
+    }
+    let values: BTreeMap<FieldId, Expr> = converted.iter().map(|planned| (planned.conversion.to, planned.value.clone())).collect();
+    for constraint in altering.constraints.iter().filter(|constraint| altering.added.contains(&constraint.name)) {
+        validate::hold(state, log, base, (schema, &values), constraint).await?;
+    }
+    Ok(())
 }
 
 /// Refuses a field that is NULL in a row that the session sees.
@@ -225,305 +263,6 @@ async fn look_for_nulls(state: &SessionState, log: &Arc<VersionLog>, base: &Arc<
 /// The error for a rule that does not fit others.
 fn refused(reason: String, sqlstate: &'static str) -> Error {
     Error::Refused { reason, sqlstate }
-}
-
-/// A column as the operations so far have left it.
-struct Column {
-    name: String,
-    field: FieldRef,
-    field_type: FieldType,
-    nullable: bool,
-}
-
-/// A table on its way to another schema.
-struct Altering<'a> {
-    table: &'a str,
-    columns: Vec<Column>,
-    actions: Vec<Action>,
-    next_token: u32,
-    /// Fields of which no row may be NULL.
-    to_look_at: Vec<FieldId>,
-    /// All fields, under the ids that they will have if nobody else adds one.
-    fields: Vec<Field>,
-    /// The id of the first field that is new.
-    next_field: FieldId,
-    /// The constraints.
-    constraints: Vec<Constraint>,
-    /// The names of those that are new.
-    added: Vec<String>,
-    /// The fields that have a default.
-    defaults: BTreeSet<FieldId>,
-}
-
-impl<'a> Altering<'a> {
-    fn new(table: &'a str, snapshot: &Snapshot) -> Result<Self> {
-        let schema = &snapshot.schema;
-        let constraints = constraint::constraints(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?;
-        let column = |field: &Field| Column {
-            name: field.name.clone(),
-            field: Ref::Committed(field.id),
-            field_type: field.field_type.clone(),
-            nullable: field.nullable,
-        };
-        let columns = schema.columns().map(column).collect();
-        Ok(Altering {
-            table,
-            columns,
-            actions: Vec::new(),
-            next_token: 0,
-            to_look_at: Vec::new(),
-            fields: schema.fields().to_vec(),
-            next_field: snapshot.counters.field,
-            constraints,
-            added: Vec::new(),
-            defaults: constraint::defaults(&snapshot.config).into_keys().collect(),
-        })
-    }
-
-    /// The schema so far.
-    fn schema(&self) -> Result<TableSchema> {
-        TableSchema::new(self.fields.clone()).map_err(|reason| Error::internal(format!("table '{}': {reason}", self.table)))
-    }
-
-    /// The id that a field has, or will have.
-    fn id(&self, field: FieldRef) -> FieldId {
-        match field {
-            Ref::Committed(id) => id,
-            Ref::Local(token) => FieldId(self.next_field.0 + token.0 as i32),
-        }
-    }
-
-    /// A column's field so far.
-    fn field_mut(&mut self, field: FieldRef) -> Result<&mut Field> {
-        let id = self.id(field);
-        let missing = || Error::internal(format!("table '{}' has no field {id}", self.table));
-        self.fields.iter_mut().find(|field| field.id == id).ok_or_else(missing)
-    }
-
-    fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == name)
-    }
-
-    fn column(&mut self, name: &Ident) -> Result<&mut Column> {
-        let name = fold(name);
-        let nearest = nearest_name(&name, self.columns.iter().map(|column| column.name.as_str()));
-        match self.columns.iter_mut().find(|column| column.name == name) {
-            Some(column) => Ok(column),
-            None => Err(Error::UnknownColumn { table: self.table.to_owned(), column: name, nearest }),
-        }
-    }
-
-    /// Whether there is no such column; if there is, it may be.
-    fn is_new(&self, definition: &Schema, if_not_exists: bool) -> Result<bool> {
-        let name = definition.field(0).name();
-        match (self.position(name), if_not_exists) {
-            (None, _) => Ok(true),
-            (Some(_), true) => Ok(false),
-            (Some(_), false) => Err(Error::ColumnExists { table: self.table.to_owned(), column: name.clone() }),
-        }
-    }
-
-    /// Adds a column, which has that value in the rows that are there.
-    fn add(&mut self, definition: &Schema, initial: Option<StatValue>) -> Result<()> {
-        let table = self.table;
-        let column = definition.field(0);
-        let name = column.name();
-        if !column.is_nullable() && initial.is_none() {
-            let what = format!("ADD COLUMN '{name}' NOT NULL on table '{table}' without a DEFAULT that is not NULL");
-            return Err(Error::unsupported(what, Some("give it one, or leave NOT NULL out: rows that are there read as NULL")));
-        }
-        let plain = create::schema(table, definition, FieldId(1))?.to_plain_arrow();
-        let numbered = TableSchema::from_arrow(plain.as_ref(), FieldId(1)).map_err(Error::invalid)?;
-        // Of a nested column the first field is the whole, and it has no initial value.
-        let with_initial = |(at, field): (usize, &Field)| Field { initial: initial.clone().filter(|_| at == 0), ..field.clone() };
-        let fields: Vec<Field> = numbered.fields().iter().enumerate().map(with_initial).collect();
-        let first = self.next_token;
-        let token = |id: FieldId| Token(first + (id.0 - 1) as u32);
-        self.actions.extend(fields.iter().map(|field| Action::AddField(create::add_field(field, token))));
-        let field_type = fields.first().map_or(FieldType::Struct, |field| field.field_type.clone());
-        self.columns.push(Column { name: name.clone(), field: Ref::Local(Token(first)), field_type, nullable: column.is_nullable() });
-        self.next_token += fields.len() as u32;
-        let of_table = |id: FieldId| FieldId(self.next_field.0 + first as i32 + id.0 - 1);
-        let fields = fields.into_iter().map(|field| Field { id: of_table(field.id), parent: field.parent.map(of_table), ..field });
-        self.fields.extend(fields);
-        Ok(())
-    }
-
-    fn drop(&mut self, name: &Ident, if_exists: bool, cascade: bool) -> Result<()> {
-        let at = match self.position(&fold(name)) {
-            None if if_exists => return Ok(()),
-            None => return self.column(name).map(|_| ()),
-            Some(at) => at,
-        };
-        if self.columns.len() == 1 {
-            return Err(Error::invalid(format!("column {name} is the last one of table '{}'; DROP TABLE drops it", self.table)));
-        }
-        let Column { field, .. } = self.columns.remove(at);
-        let id = self.id(field);
-        let about: Vec<String> = self
-            .constraints
-            .iter()
-            .filter(|constraint| constraint.fields.contains(&id))
-            .map(|constraint| constraint.name.clone())
-            .collect();
-        match about.first() {
-            Some(constraint) if !cascade => {
-                let reason = format!(
-                    "column {name} of table '{}' cannot be dropped: the constraint '{constraint}' is about it; DROP COLUMN .. CASCADE drops both",
-                    self.table
-                );
-                return Err(refused(reason, "2BP01"));
-            }
-            _ => about.iter().try_for_each(|constraint| self.drop_constraint(constraint, false))?,
-        }
-        let mut gone = BTreeSet::from([id]);
-        self.fields.retain(|field| {
-            // Parts follow their column.
-            let goes = gone.contains(&field.id) || field.parent.is_some_and(|parent| gone.contains(&parent));
-            if goes {
-                gone.insert(field.id);
-            }
-            !goes
-        });
-        self.actions.push(Action::DropField(DropField { field }));
-        if self.defaults.contains(&id) {
-            self.configure([(constraint::default_key(id), None)].into());
-        }
-        Ok(())
-    }
-
-    /// Adds a constraint; the rows are held against it later.
-    fn constrain(&mut self, asked: &Asked) -> Result<()> {
-        let constraint = asked.constraint(self.table, &self.schema()?, &self.constraints)?;
-        for column in asked.primary_key().unwrap_or_default() {
-            self.set_not_null(column)?;
-            // So that nobody else makes it nullable meanwhile.
-            let field = self.column(column)?.field;
-            self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(false) }));
-        }
-        self.configure([(constraint.key(), Some(constraint.value()))].into());
-        self.added.push(constraint.name.clone());
-        self.constraints.push(constraint);
-        Ok(())
-    }
-
-    fn drop_constraint(&mut self, name: &str, if_exists: bool) -> Result<()> {
-        let Some(at) = self.constraints.iter().position(|constraint| constraint.name == name) else {
-            let nearest = nearest_name(name, self.constraints.iter().map(|constraint| constraint.name.as_str()));
-            let nearest = nearest.map(|nearest| format!("; did you mean '{nearest}'?")).unwrap_or_default();
-            let reason = format!("constraint '{name}' does not exist in table '{}'{nearest}", self.table);
-            return if if_exists { Ok(()) } else { Err(refused(reason, "42704")) };
-        };
-        let constraint = self.constraints.remove(at);
-        self.added.retain(|added| *added != constraint.name);
-        self.configure([(constraint.key(), None)].into());
-        Ok(())
-    }
-
-    fn set_default(&mut self, column: &Ident, value: Option<&SqlExpr>) -> Result<()> {
-        let field = self.column(column)?.field;
-        let id = self.id(field);
-        let schema = self.schema()?;
-        let kept = match (value, schema.field(id)) {
-            (Some(value), Some(field)) => Some(constraints::default(self.table, &schema, field, value)?),
-            _ => None,
-        };
-        let had = match &kept {
-            Some(_) => !self.defaults.insert(id),
-            None => self.defaults.remove(&id),
-        };
-        if kept.is_some() || had {
-            self.configure([(constraint::default_key(id), kept)].into());
-        }
-        Ok(())
-    }
-
-    /// Sets and removes properties that are users'.
-    fn set(&mut self, entries: BTreeMap<String, Option<String>>) -> Result<()> {
-        if let Some(reserved) = entries.keys().find(|key| constraint::is_reserved(key)) {
-            let what = format!("setting the property '{reserved}' of table '{}'", self.table);
-            return Err(Error::unsupported(what, Some("say ADD CONSTRAINT, DROP CONSTRAINT, SET DEFAULT or DROP DEFAULT")));
-        }
-        self.configure(entries);
-        Ok(())
-    }
-
-    fn rename(&mut self, from: &Ident, to: &Ident) -> Result<()> {
-        let name = fold(to);
-        let field = self.column(from)?.field;
-        if self.position(&name).is_some() {
-            return Err(Error::ColumnExists { table: self.table.to_owned(), column: name });
-        }
-        if address::is_reserved(&name) {
-            return Err(Error::invalid(format!("table '{}': the column name '{name}' is reserved", self.table)));
-        }
-        self.column(from)?.name.clone_from(&name);
-        self.field_mut(field)?.name.clone_from(&name);
-        self.actions.push(Action::AlterField(AlterField { field, parent: None, name: Some(name), field_type: None, nullable: None }));
-        Ok(())
-    }
-
-    fn configure(&mut self, entries: BTreeMap<String, Option<String>>) {
-        self.actions.push(Action::ConfigUpdate(ConfigUpdate { entries, replace: false }));
-    }
-
-    fn drop_not_null(&mut self, name: &Ident) -> Result<()> {
-        let table = self.table;
-        let column = self.column(name)?;
-        if column.nullable {
-            return Ok(());
-        }
-        column.nullable = true;
-        let field = column.field;
-        let id = self.id(field);
-        if let Some(key) = self.constraints.iter().find(|key| key.rule == Rule::PrimaryKey && key.fields.contains(&id)) {
-            return Err(refused(format!("column {name} of table '{table}' is in its primary key, '{}'", key.name), "42P16"));
-        }
-        self.field_mut(field)?.nullable = true;
-        self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(true) }));
-        Ok(())
-    }
-
-    fn set_not_null(&mut self, name: &Ident) -> Result<()> {
-        let table = self.table;
-        let column = self.column(name)?;
-        if !column.nullable {
-            return Ok(());
-        }
-        let Ref::Committed(id) = column.field else {
-            let what = format!("SET NOT NULL of column '{}' of table '{table}', which the same statement adds,", column.name);
-            return Err(Error::unsupported(what, Some("add it, UPDATE it, then set it NOT NULL")));
-        };
-        column.nullable = false;
-        let field = column.field;
-        self.field_mut(field)?.nullable = false;
-        self.to_look_at.push(id);
-        self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(false) }));
-        Ok(())
-    }
-
-    fn widen(&mut self, name: &Ident, definition: &Schema) -> Result<()> {
-        let table = self.table;
-        let column = self.column(name)?;
-        let arrow = definition.field(0).data_type();
-        let wider = if arrow.is_nested() { None } else { Some(FieldType::Leaf(arrow.clone())) };
-        let Some(wider) = wider.filter(|wider| column.field_type.widens_to(wider)) else {
-            let from = match &column.field_type {
-                FieldType::Leaf(from) => from.to_string(),
-                nested => format!("{nested:?}"),
-            };
-            let what = format!("ALTER COLUMN '{}' of table '{table}' from type {from} to {arrow}", column.name);
-            return Err(Error::unsupported(what, Some(REWRITE)));
-        };
-        if wider == column.field_type {
-            return Ok(());
-        }
-        column.field_type = wider.clone();
-        let field = column.field;
-        self.field_mut(field)?.field_type = wider.clone();
-        self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: Some(wider), nullable: None }));
-        Ok(())
-    }
 }
 
 /// A property and its value: a text or a number.

@@ -212,6 +212,12 @@ fn key_columns(constraint: &TableConstraint, columns: &[IndexColumn]) -> Result<
 /// A column of a key.
 fn key_field(table: &str, schema: &TableSchema, column: &Ident) -> Result<FieldId> {
     let field = column_of(table, schema, column)?;
+    check_key(table, field)?;
+    Ok(field.id)
+}
+
+/// Refuses a column that can be in no key.
+pub fn check_key(table: &str, field: &Field) -> Result<()> {
     let FieldType::Leaf(leaf) = &field.field_type else {
         return Err(Error::unsupported(format!("a key of column '{}' of table '{table}', which is nested,", field.name), None));
     };
@@ -223,7 +229,7 @@ fn key_field(table: &str, schema: &TableSchema, column: &Ident) -> Result<FieldI
                 Some("take an exact type"),
             ))
         }
-        _ => Ok(field.id),
+        _ => Ok(()),
     }
 }
 

@@ -545,6 +545,20 @@ mod tests {
     }
 
     #[test]
+    fn values_of_another_type_meet_none_that_others_bring() {
+        let mut converted = Footprint::default();
+        converted.convert(FieldId(1));
+        let insert = Footprint { inserts: true, ..Footprint::default() };
+        let data = |field| footprint(&[(Coordinate::FieldData(FragmentId(0), FieldId(field)), Mode::Writes)]);
+        for (other, collides) in
+            [(insert, true), (data(1), true), (data(2), false), (converted.clone(), false), (Footprint::default(), false)]
+        {
+            assert_eq!(other.collision(&converted).is_some(), collides, "{other:?}");
+            assert_eq!(converted.collision(&other).is_some(), collides, "{other:?}");
+        }
+    }
+
+    #[test]
     fn nulls_and_not_null_do_not_meet() {
         let field = FieldId(3);
         let not_null = |fields: &[i32]| {
