@@ -141,6 +141,12 @@ pub fn planned(table: &str, kept: &str, schema: &TableSchema) -> Result<Expr> {
     Ok(ENGINE.create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, &columns)?)
 }
 
+/// An expression whose operands have types that go together.
+pub fn coerced(expr: Expr, columns: &DFSchema) -> EngineResult<Expr> {
+    let context = SimplifyContext::builder().with_schema(Arc::new(columns.clone())).build();
+    ExprSimplifier::new(context).coerce(expr, columns)
+}
+
 /// An expression over columns as it is evaluated. Some functions are only there to be simplified away.
 pub fn physical(session: &dyn Session, expr: Expr, columns: &DFSchema) -> EngineResult<Arc<dyn PhysicalExpr>> {
     let context = SimplifyContext::builder()

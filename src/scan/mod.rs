@@ -27,6 +27,7 @@ pub mod address;
 mod backing;
 pub mod evolve;
 pub mod expression;
+pub mod generated;
 pub mod held;
 mod infallible;
 pub mod isolation;

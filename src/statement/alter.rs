@@ -25,8 +25,8 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Expr as SqlExpr, ObjectName, SqlOption,
-    Statement, Value,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Expr as SqlExpr, Ident, ObjectName,
+    SqlOption, Statement, Value,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,6 +55,15 @@ pub enum Alteration<'a> {
         /// What it is; `None` if nothing is said any more.
         comment: Option<&'a str>,
     },
+    /// A column is said to be something.
+    ColumnComment {
+        /// The column, after its table.
+        column: &'a ObjectName,
+        /// Whether it is no error that there is no such table.
+        if_exists: bool,
+        /// What it is; `None` if nothing is said any more.
+        comment: Option<&'a str>,
+    },
     /// Files of others become part of the table.
     AddFiles {
         /// Which, and the table.
@@ -71,6 +80,10 @@ impl Alteration<'_> {
             Alteration::Operations(alter) => plain_name(&alter.name),
             Alteration::Unset(unset) => Ok(unset.table.clone()),
             Alteration::Comment { table, .. } => plain_name(table),
+            Alteration::ColumnComment { column, .. } => {
+                let (table, _) = column_in_table(column)?;
+                plain_name(&table)
+            }
             Alteration::AddFiles { files, .. } => Ok(files.table.clone()),
         }
     }
@@ -80,7 +93,7 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => alter.if_exists,
             Alteration::Unset(unset) => unset.if_exists,
-            Alteration::Comment { if_exists, .. } => *if_exists,
+            Alteration::Comment { if_exists, .. } | Alteration::ColumnComment { if_exists, .. } => *if_exists,
             Alteration::AddFiles { files, .. } => files.lenient,
         }
     }
@@ -132,6 +145,11 @@ pub async fn step(
         }
         Alteration::Comment { comment, .. } => {
             altering.set([(COMMENT.to_owned(), comment.map(str::to_owned))].into())?;
+            &[]
+        }
+        Alteration::ColumnComment { column, comment, .. } => {
+            let (_, column) = column_in_table(column)?;
+            altering.comment(&column, comment)?;
             &[]
         }
         Alteration::AddFiles { files, lake } => {
@@ -263,6 +281,15 @@ async fn look_for_nulls(state: &SessionState, log: &Arc<VersionLog>, base: &Arc<
 /// The error for a rule that does not fit others.
 fn refused(reason: String, sqlstate: &'static str) -> Error {
     Error::Refused { reason, sqlstate }
+}
+
+/// A column's name, and that of its table.
+fn column_in_table(name: &ObjectName) -> Result<(ObjectName, Ident)> {
+    let wrong = || Error::invalid(format!("COMMENT ON COLUMN takes a column as in t.c, not {name}"));
+    match name.0.split_last() {
+        Some((column, table)) if !table.is_empty() => Ok((ObjectName(table.to_vec()), column.as_ident().cloned().ok_or_else(wrong)?)),
+        _ => Err(wrong()),
+    }
 }
 
 /// A property and its value: a text or a number.

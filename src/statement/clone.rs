@@ -26,7 +26,7 @@ use crate::stage::commit_exec::staged;
 use crate::stage::scope::Done;
 use crate::stage::write_exec::take_fields;
 use crate::store::base;
-use crate::table::constraint::{self, Constraint, Rule};
+use crate::table::constraint::{self, Constraint, Generated, Rule};
 use crate::table::fragment::{Base, DataFile};
 use crate::table::schema::FieldId;
 use crate::txn::action::{Action, AddBase, AddDataFile, ConfigUpdate};
@@ -160,11 +160,19 @@ fn property(key: &str, value: &str, tokens: &BTreeMap<FieldId, Token>) -> Result
         };
         return Ok((key.to_owned(), Constraint { name: constraint.name, fields, rule }.value()));
     }
-    match key.strip_prefix(constraint::DEFAULT_PREFIX).map(str::parse) {
-        Some(Ok(field)) => Ok((constraint::default_key(id_in_clone(FieldId(field), tokens)?), value.to_owned())),
-        Some(Err(_)) => Err(format!("'{key}' is the default of no field")),
-        None => Ok((key.to_owned(), value.to_owned())),
+    let of_field = |prefix: &str| key.strip_prefix(prefix).map(|id| id.parse().map_err(|_| format!("'{key}' is of no field")));
+    if let Some(field) = of_field(constraint::GENERATED_PREFIX) {
+        let Generated { field, inputs, expression } = Generated::parse(FieldId(field?), value)?;
+        let inputs = inputs.into_iter().map(|input| id_in_clone(input, tokens)).collect::<Result<_, _>>()?;
+        let generated = Generated { field: id_in_clone(field, tokens)?, inputs, expression: renumbered(&expression, tokens)? };
+        return Ok((generated.key(), generated.value()));
     }
+    for prefix in [constraint::DEFAULT_PREFIX, constraint::COMMENT_PREFIX] {
+        if let Some(field) = of_field(prefix) {
+            return Ok((format!("{prefix}{}", id_in_clone(FieldId(field?), tokens)?), value.to_owned()));
+        }
+    }
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// A condition with its columns, `"#<id>"`, under their ids in the clone.

@@ -215,8 +215,12 @@ impl Session {
                     let comment = Alteration::Comment { table: object_name, if_exists: *if_exists, comment: comment.as_deref() };
                     return self.alter(&state, comment, sql).await;
                 }
+                Statement::Comment { object_type: CommentObject::Column, object_name: column, comment, if_exists } => {
+                    let comment = Alteration::ColumnComment { column, if_exists: *if_exists, comment: comment.as_deref() };
+                    return self.alter(&state, comment, sql).await;
+                }
                 Statement::Comment { object_type, .. } => {
-                    return Err(Error::unsupported(format!("COMMENT ON {object_type}"), Some("tables can have one")));
+                    return Err(Error::unsupported(format!("COMMENT ON {object_type}"), Some("tables and columns can have one")));
                 }
                 Statement::Drop {
                     object_type: ObjectType::Table,

@@ -13,7 +13,7 @@ use crate::scan::expression;
 use crate::statement::constraints::{self, Asked};
 use crate::statement::create;
 use crate::statement::parse::fold;
-use crate::table::constraint::{self, Constraint, Rule};
+use crate::table::constraint::{self, Constraint, Generated, Rule};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use crate::table::stats::StatValue;
 use crate::txn::action::{Action, AddField, AlterField, ConfigUpdate, DropField};
@@ -48,6 +48,10 @@ pub(super) struct Altering<'a> {
     pub(super) added: Vec<String>,
     /// The defaults as they are kept.
     defaults: BTreeMap<FieldId, String>,
+    /// The generated columns.
+    generated: Vec<Generated>,
+    /// The comments on columns.
+    comments: BTreeMap<FieldId, String>,
     /// The columns whose values are written in another type.
     pub(super) conversions: Vec<Conversion>,
 }
@@ -74,6 +78,8 @@ impl<'a> Altering<'a> {
             constraints,
             added: Vec::new(),
             defaults: constraint::defaults(&snapshot.config).into_iter().map(|(id, kept)| (id, kept.to_owned())).collect(),
+            generated: constraint::generated(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?,
+            comments: constraint::comments(&snapshot.config).into_iter().map(|(id, text)| (id, text.to_owned())).collect(),
             conversions: Vec::new(),
         })
     }
@@ -164,8 +170,19 @@ impl<'a> Altering<'a> {
         if self.columns.len() == 1 {
             return Err(Error::invalid(format!("column {name} is the last one of table '{}'; DROP TABLE drops it", self.table)));
         }
+        let Some(id) = self.columns.get(at).map(|column| self.id(column.field)) else { return Ok(()) };
+        for made_of_it in self.generated_of(id) {
+            if !cascade {
+                let reason = format!(
+                    "column {name} of table '{}' cannot be dropped: column {made_of_it} is generated from it; DROP COLUMN .. CASCADE drops both",
+                    self.table
+                );
+                return Err(refused(reason, "2BP01"));
+            }
+            self.drop(&made_of_it, true, true)?;
+        }
+        let Some(at) = self.columns.iter().position(|column| self.id(column.field) == id) else { return Ok(()) };
         let Column { field, .. } = self.columns.remove(at);
-        let id = self.id(field);
         let about: Vec<String> = self
             .constraints
             .iter()
@@ -184,8 +201,36 @@ impl<'a> Altering<'a> {
         }
         self.forget(id);
         self.actions.push(Action::DropField(DropField { field }));
+        if self.comments.remove(&id).is_some() {
+            self.configure([(constraint::comment_key(id), None)].into());
+        }
+        if let Some(generated) = self.generated.iter().position(|generated| generated.field == id) {
+            let generated = self.generated.remove(generated);
+            self.configure([(generated.key(), None)].into());
+        }
         if self.defaults.remove(&id).is_some() {
             self.configure([(constraint::default_key(id), None)].into());
+        }
+        Ok(())
+    }
+
+    /// The names of the columns that are generated from one.
+    fn generated_of(&self, id: FieldId) -> Vec<Ident> {
+        let made_of_it = self.generated.iter().filter(|generated| generated.field != id && generated.inputs.contains(&id));
+        let fields = made_of_it.filter_map(|generated| self.fields.iter().find(|field| field.id == generated.field));
+        fields.map(|field| expression::ident(&field.name)).collect()
+    }
+
+    /// Says what a column is.
+    pub(super) fn comment(&mut self, column: &Ident, comment: Option<&str>) -> Result<()> {
+        let field = self.column(column)?.field;
+        let id = self.id(field);
+        let had = match comment {
+            Some(comment) => self.comments.insert(id, comment.to_owned()),
+            None => self.comments.remove(&id),
+        };
+        if comment.is_some() || had.is_some() {
+            self.configure([(constraint::comment_key(id), comment.map(str::to_owned))].into());
         }
         Ok(())
     }
@@ -237,6 +282,9 @@ impl<'a> Altering<'a> {
         let field = self.column(column)?.field;
         let id = self.id(field);
         let schema = self.schema()?;
+        if value.is_some() && self.generated.iter().any(|generated| generated.field == id) {
+            return Err(Error::invalid(format!("column {column} of table '{}' is generated, and can have no DEFAULT", self.table)));
+        }
         let kept = match (value, schema.field(id)) {
             (Some(value), Some(field)) => Some(constraints::default(self.table, &schema, field, value)?),
             _ => None,
@@ -255,7 +303,10 @@ impl<'a> Altering<'a> {
     pub(super) fn set(&mut self, entries: BTreeMap<String, Option<String>>) -> Result<()> {
         if let Some(reserved) = entries.keys().find(|key| constraint::is_reserved(key)) {
             let what = format!("setting the property '{reserved}' of table '{}'", self.table);
-            return Err(Error::unsupported(what, Some("say ADD CONSTRAINT, DROP CONSTRAINT, SET DEFAULT or DROP DEFAULT")));
+            return Err(Error::unsupported(
+                what,
+                Some("say ADD CONSTRAINT, DROP CONSTRAINT, SET DEFAULT, DROP DEFAULT or COMMENT ON COLUMN"),
+            ));
         }
         self.configure(entries);
         Ok(())
@@ -326,6 +377,8 @@ impl<'a> Altering<'a> {
         if wider == column.field_type {
             return Ok(());
         }
+        self.check_not_of_generated(name)?;
+        let column = self.column(name)?;
         column.field_type = wider.clone();
         let field = column.field;
         self.field_mut(field)?.field_type = wider.clone();
@@ -333,9 +386,25 @@ impl<'a> Altering<'a> {
         Ok(())
     }
 
+    /// Refuses another type of a column that is generated, or of which one is.
+    fn check_not_of_generated(&mut self, name: &Ident) -> Result<()> {
+        let field = self.column(name)?.field;
+        let id = self.id(field);
+        let is_generated = self.generated.iter().any(|generated| generated.field == id);
+        match (is_generated, self.generated_of(id).first()) {
+            (false, None) => Ok(()),
+            (true, _) => Err(Error::unsupported(format!("ALTER COLUMN {name} TYPE of table '{}', which is generated,", self.table), None)),
+            (false, Some(other)) => {
+                let what = format!("ALTER COLUMN {name} TYPE of table '{}', from which column {other} is generated,", self.table);
+                Err(Error::unsupported(what, Some("drop that one")))
+            }
+        }
+    }
+
     /// Puts a column of another type in place of one. Its constraints and its default go over to it.
     fn convert(&mut self, name: &Ident, definition: &Schema, using: Option<&SqlExpr>) -> Result<()> {
         let table = self.table;
+        self.check_not_of_generated(name)?;
         let Column { name: column, field: old, nullable, .. } = self.column(name)?;
         let (column, old, nullable) = (column.clone(), *old, *nullable);
         let Ref::Committed(from) = old else {
@@ -374,6 +443,12 @@ impl<'a> Altering<'a> {
             (held.field, held.field_type) = (field, field_type.clone());
         }
         let after = self.schema()?;
+        let comment = self.comments.remove(&from);
+        self.configure([(constraint::comment_key(from), None)].into());
+        if let Some(comment) = comment {
+            self.comments.insert(to, comment.clone());
+            self.configure([(constraint::comment_key(to), Some(comment))].into());
+        }
         // Also where there is none: another may set one meanwhile.
         self.configure([(constraint::default_key(from), None)].into());
         if let Some(default) = default {
