@@ -93,7 +93,10 @@ impl GeneratedColumns {
                 Expr::Column(input) => {
                     let position = self.fields.iter().position(|(_, name)| *name == input.name);
                     let position = position.ok_or_else(|| Error::internal(format!("there is no column '{}'", input.name)))?;
-                    Ok(Transformed::yes(Expr::Column(Column::from_name(called(position, &input.name)))))
+                    let column = Column::from_name(called(position, &input.name));
+                    let is_nested = plan.schema().field_with_unqualified_name(&column.name)?.data_type().is_nested();
+                    let column = Expr::Column(column);
+                    Ok(Transformed::yes(if is_nested { generated::whole(column) } else { column }))
                 }
                 other => Ok(Transformed::no(other)),
             });

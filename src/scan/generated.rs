@@ -39,6 +39,16 @@ pub fn is_mark(expr: &Expr) -> bool {
     }
 }
 
+static WHOLE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::from(Whole { signature }))
+});
+
+/// The same value, of which a part is not taken further down in a plan: DataFusion's optimizer would put the column beside itself there.
+pub fn whole(column: Expr) -> Expr {
+    WHOLE.call(vec![column])
+}
+
 /// A generated column.
 #[derive(Debug, Clone)]
 pub struct GeneratedColumn {
@@ -91,6 +101,29 @@ fn value(table: &str, kept: &str, schema: &TableSchema, field: &Field) -> Result
     let wanted = schema.to_plain_arrow().field_with_name(&field.name).map(|field| field.data_type().clone());
     let wanted = wanted.map_err(|e| Error::internal(format!("a generated column: {e}")))?;
     Ok(expression::coerced(cast(expr, wanted), &columns)?)
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Whole {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Whole {
+    fn name(&self) -> &str {
+        "__amend_whole"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> EngineResult<DataType> {
+        types.first().cloned().ok_or_else(|| Error::internal("a whole without a value").into())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> EngineResult<ColumnarValue> {
+        args.args.into_iter().next().ok_or_else(|| Error::internal("a whole without a value").into())
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -34,6 +34,7 @@ pub mod isolation;
 pub mod keys;
 mod mask;
 mod nan;
+mod parts;
 pub mod pin;
 pub mod plan;
 pub mod provider;

@@ -6,7 +6,7 @@
 
 use super::adopt;
 use super::constraints::Asked;
-use super::parse::{FilesOf, UnsetProperties, fold, plain_name};
+use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties, fold, plain_name};
 use crate::commit::staged::{objects, remove};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::log::VersionLog;
@@ -46,6 +46,8 @@ pub enum Alteration<'a> {
     Operations(&'a AlterTable),
     /// Properties go.
     Unset(&'a UnsetProperties),
+    /// Parts of columns come, go, or are called otherwise.
+    Parts(&'a AlterParts),
     /// The table is said to be something: kept as its property `comment`.
     Comment {
         /// The table.
@@ -79,6 +81,7 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => plain_name(&alter.name),
             Alteration::Unset(unset) => Ok(unset.table.clone()),
+            Alteration::Parts(parts) => Ok(parts.table.clone()),
             Alteration::Comment { table, .. } => plain_name(table),
             Alteration::ColumnComment { column, .. } => {
                 let (table, _) = column_in_table(column)?;
@@ -93,6 +96,7 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => alter.if_exists,
             Alteration::Unset(unset) => unset.if_exists,
+            Alteration::Parts(parts) => parts.if_exists,
             Alteration::Comment { if_exists, .. } | Alteration::ColumnComment { if_exists, .. } => *if_exists,
             Alteration::AddFiles { files, .. } => files.lenient,
         }
@@ -141,6 +145,20 @@ pub async fn step(
         Alteration::Operations(alter) => alter.operations.as_slice(),
         Alteration::Unset(unset) => {
             altering.set(unset.keys.iter().map(|key| (key.clone(), None)).collect())?;
+            &[]
+        }
+        Alteration::Parts(parts) => {
+            for operation in &parts.operations {
+                match operation {
+                    PartOperation::Add { path, data_type, if_not_exists } => {
+                        let Some(name) = path.last().cloned() else { continue };
+                        let definition = ColumnDef { name, data_type: data_type.clone(), options: vec![] };
+                        altering.add_part(path, &arrow_field(state, table, &definition).await?, *if_not_exists)?;
+                    }
+                    PartOperation::Drop { path, if_exists, cascade } => altering.drop_part(path, *if_exists, *cascade)?,
+                    PartOperation::Rename { path, to } => altering.rename_part(path, to)?,
+                }
+            }
             &[]
         }
         Alteration::Comment { comment, .. } => {

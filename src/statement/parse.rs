@@ -15,6 +15,8 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 mod alteration;
 
+pub use alteration::{AlterParts, PartOperation};
+
 /// A statement.
 #[derive(Debug, Clone)]
 pub enum Command {
@@ -41,6 +43,8 @@ pub enum Command {
     History(String),
     /// ALTER TABLE .. UNSET TBLPROPERTIES.
     UnsetProperties(UnsetProperties),
+    /// ALTER TABLE of parts of columns.
+    AlterParts(AlterParts),
     /// ALTER TABLE .. ADD FILES.
     AddFiles(FilesOf),
     /// CREATE TABLE .. FROM files.
@@ -72,6 +76,7 @@ impl Command {
             | Command::Verify(_)
             | Command::History(_)
             | Command::UnsetProperties(_)
+            | Command::AlterParts(_)
             | Command::AddFiles(_)
             | Command::CreateFromFiles(_)
             | Command::Clone(_)

@@ -184,6 +184,7 @@ impl Session {
                 self.engine(plan).await
             }
             Command::UnsetProperties(unset) => self.alter(&self.ctx.state(), Alteration::Unset(unset), sql).await,
+            Command::AlterParts(parts) => self.alter(&self.ctx.state(), Alteration::Parts(parts), sql).await,
             Command::AddFiles(files) => {
                 let alteration = Alteration::AddFiles { files, lake: self.lake.location() };
                 self.alter(&self.ctx.state(), alteration, sql).await

@@ -22,6 +22,8 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use std::collections::{BTreeMap, BTreeSet};
 
+mod parts;
+
 /// A column as the operations so far have left it.
 pub(super) struct Column {
     name: String,
