@@ -135,11 +135,12 @@ async fn make(
     };
     let mut made = of_nothing(step, &schema, first, statement);
     let keys = held.keys.iter().map(|key| Key::new(key, &schema)).collect::<Result<Vec<_>>>()?;
-    if !keys.is_empty() && !made.objects.is_empty() {
-        if let Err(error) = unique::hold_first((log, lease), first, &keys, &made.step, &state.task_ctx()).await {
-            remove(log.store(), &made.objects).await;
-            return Err(error);
-        }
+    if !keys.is_empty()
+        && !made.objects.is_empty()
+        && let Err(error) = unique::hold_first((log, lease), first, &keys, &made.step, &state.task_ctx()).await
+    {
+        remove(log.store(), &made.objects).await;
+        return Err(error);
     }
     if !entries.is_empty() {
         made.step.actions.push(Action::ConfigUpdate(ConfigUpdate { entries, replace: false }));
