@@ -137,9 +137,14 @@ async fn a_clone_has_columns_of_every_kind() {
         "ALTER TABLE t ALTER COLUMN w TYPE BIGINT, ADD COLUMN d BIGINT DEFAULT 7",
         "ALTER TABLE t ADD COLUMN s.y BIGINT, RENAME COLUMN s.x TO z",
         "COMMENT ON COLUMN t.d IS 'seven'",
-        "CREATE TABLE c CLONE t",
-        "INSERT INTO c (k, w) VALUES (10, 10)",
+        "ALTER TABLE t ADD COLUMN e INT",
+        "BEGIN",
+        "COMMENT ON COLUMN t.e IS 'soon gone'",
     ] {
+        run(&session, sql).await;
+    }
+    run(&session_of(&lake, 1).await, "ALTER TABLE t DROP COLUMN e").await;
+    for sql in ["COMMIT", "CREATE TABLE c CLONE t", "INSERT INTO c (k, w) VALUES (10, 10)"] {
         run(&session, sql).await;
     }
     assert_eq!(rows(&session, "SELECT sum(k + w), sum(g + d) FROM c").await, [(32, 60)]);
