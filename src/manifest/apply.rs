@@ -205,9 +205,18 @@ impl Applying {
         self.snapshot.fragments.remove(id);
     }
 
-    /// Adds a field.
-    pub(crate) fn add_field(&mut self, field: Field) {
-        self.fields_mut().push(field);
+    /// Adds a field, at the end or before another one.
+    pub(crate) fn add_field(&mut self, field: Field, before: Option<FieldId>) -> Result<(), ApplyError> {
+        let fields = self.fields_mut();
+        let place = match before {
+            None => fields.len(),
+            Some(id) => {
+                let found = fields.iter().position(|other| other.id == id && other.parent == field.parent);
+                found.ok_or_else(|| ApplyError::new(format!("field '{}' takes the place of {id}, which is none beside it", field.name)))?
+            }
+        };
+        fields.insert(place, field);
+        Ok(())
     }
 
     /// A field that exists, to be altered.

@@ -79,6 +79,14 @@ pub fn check_fields(fields: &[Field], next: FieldId) -> Result<(), String> {
         if depth >= MAX_NESTING || elements > MAX_FIXED_ELEMENTS {
             return Err(format!("column '{}' is nested too deeply or too widely", field.name));
         }
+        let has_initial = match &field.initial {
+            None => true,
+            Some(StatValue::Float(value)) if value.is_nan() => false,
+            Some(_) => field.parent.is_none() && matches!(field.field_type, FieldType::Leaf(_)),
+        };
+        if !has_initial {
+            return Err(format!("column '{}' cannot have that initial value", field.name));
+        }
         seen.insert(field.id, (depth + 1, elements));
     }
     Ok(())

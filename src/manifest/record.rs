@@ -50,6 +50,7 @@ impl From<&Field> for wire::Field {
             r#type: type_to_wire(&field.field_type),
             nullable: field.nullable,
             metadata: field.metadata.clone(),
+            initial: field.initial.as_ref().map(wire::StatValue::from),
         }
     }
 }
@@ -65,6 +66,7 @@ impl TryFrom<wire::Field> for Field {
             name: field.name,
             nullable: field.nullable,
             metadata: field.metadata,
+            initial: field.initial.map(StatValue::try_from).transpose()?,
         })
     }
 }

@@ -185,6 +185,7 @@ static FIELD: Shape = Shape {
         one(4, "type", Text),
         one(5, "nullable", Varint),
         many(6, "metadata", Message(&ENTRY), MAX_ENTRIES),
+        one(7, "initial", Message(&STAT_VALUE)),
     ],
 };
 
@@ -390,6 +391,8 @@ static ADD_FIELD: Shape = Shape {
         one(4, "type", Text),
         one(5, "nullable", Varint),
         many(6, "metadata", Message(&ENTRY), MAX_ENTRIES),
+        one(7, "initial", Message(&STAT_VALUE)),
+        one(8, "in_place_of", Message(&FIELD_REF)),
     ],
 };
 

@@ -189,6 +189,8 @@ pub(crate) struct Field {
     pub nullable: bool,
     #[prost(btree_map = "string, string", tag = "6")]
     pub metadata: BTreeMap<String, String>,
+    #[prost(message, optional, tag = "7")]
+    pub initial: Option<StatValue>,
 }
 
 // ---- fragments ----

@@ -43,6 +43,12 @@ impl Held {
         Ok(Held { checks, keys, brings })
     }
 
+    /// All of these, for rows that are new.
+    pub fn all(constraints: Vec<Constraint>) -> Self {
+        let (keys, checks) = constraints.into_iter().partition(Constraint::is_key);
+        Held { checks, keys, brings: BTreeSet::new() }
+    }
+
     /// The fields that the conditions read.
     pub fn fields(&self) -> impl Iterator<Item = FieldId> + '_ {
         self.checks.iter().flat_map(|check| check.fields.iter().copied())
@@ -72,7 +78,7 @@ impl Held {
         let columns = DFSchema::try_from(written.to_plain_arrow().as_ref().clone())?;
         let condition = |check: &Constraint| {
             let Rule::Check(kept) = &check.rule else { return Ok(None) };
-            let condition = session.create_physical_expr(expression::condition(table, kept, schema)?, &columns)?;
+            let condition = expression::physical(session, expression::condition(table, kept, schema)?, &columns)?;
             let shown = format!("({})", expression::named(table, kept, schema)?);
             Ok(Some(Check { name: check.name.clone(), shown, condition }))
         };

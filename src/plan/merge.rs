@@ -8,6 +8,7 @@
 //! Always holds: a pair is matched where it has an address and a source row, never by a column being non-null; clauses are
 //! tried in their order; the join keeps unmatched rows only of the sides that a clause wants.
 
+use super::generated::GeneratedColumns;
 use super::returning::{ChangedRow, Returning};
 use super::rule::{NEW_VALUE, columns_of, new_values};
 use super::source_keys;
@@ -62,7 +63,7 @@ pub fn plan(
     target: &Target<'_>,
     name: &TableReference,
     source: &LogicalPlan,
-    merge: &MergeIntoOp,
+    (merge, generated): (&MergeIntoOp, &GeneratedColumns),
     returning: Option<&Returning>,
 ) -> Result<(LogicalPlan, Option<Arc<Keys>>)> {
     if subqueries::holds_predicate(&merge.on)? {
@@ -130,10 +131,14 @@ pub fn plan(
         MergeIntoAction::Delete => lit(ACTION_DELETE),
     });
     exprs.push(by_clause(actions, Expr::Literal(ScalarValue::Int32(None), None)).alias(ACTION_COLUMN));
-    let Some(returning) = returning else { return Ok((LogicalPlanBuilder::from(chosen).project(exprs)?.build()?, keys)) };
+    let Some(returning) = returning else {
+        let computed = LogicalPlanBuilder::from(chosen).project(exprs)?.build()?;
+        return Ok((generated.computed(computed, |_, name| name.to_owned())?, keys));
+    };
     let own = chosen.schema().columns().into_iter().filter(|column| !is_address(&column.name));
     exprs.extend(own.map(Expr::Column));
     let computed = LogicalPlanBuilder::from(chosen).project(exprs)?.build()?;
+    let computed = generated.computed(computed, |position, _| format!("{NEW_VALUE}{position}"))?;
     Ok((returned(target.table, name, computed, returning)?, keys))
 }
 

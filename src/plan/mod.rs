@@ -17,7 +17,8 @@
 //! Always holds: nothing is read or written during planning but metadata; all scans of a table in one statement have one
 //! pin; a plan that the rule does not understand is refused, never run in part.
 
-mod constraints;
+pub mod constraints;
+pub mod generated;
 pub mod layout;
 pub mod merge;
 mod narrow;

@@ -1,5 +1,6 @@
 //! The analyzer rule: pins the tables of a statement, and rewrites the statement if it changes one.
 
+use super::generated::GeneratedColumns;
 use super::merge;
 use super::options::options;
 use super::reads::columns_read;
@@ -85,28 +86,38 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         return Err(Error::invalid(format!("an old version of table '{name}' cannot be changed")).into());
     }
     let pin = pins.of(table);
+    let generated = GeneratedColumns::of(table)?;
+    let by_name = |_: usize, name: &str| name.to_owned();
     let target = |access, statement| Target { table, pin: &pin, access, statement };
     let width = table.planned().snapshot.schema.columns().count();
     let mut changed = Vec::new();
     let mut brings: Vec<usize> = (0..width).collect();
     let mut keys = None;
+    let mut follows = BTreeSet::new();
     let (changes, input) = match &dml.op {
         WriteOp::Insert(InsertOp::Append) => {
             let input = with_nulls_let_through(dml.input.as_ref().clone())?;
             match replace_where::parts(&input) {
-                None => (RowChanges::Insert, with_returned(rows(input, table)?, table, returning)?),
-                Some((rows, predicate)) => {
-                    check_names(rows, table)?;
-                    let (target, columns) = (target(Access::Addresses, "REPLACE WHERE"), in_table_types(rows, table)?);
-                    (
-                        RowChanges::ReplaceWhere,
-                        replace_where::plan(&target, &dml.table_name, (rows, reads(rows, table)?), columns, predicate)?,
-                    )
+                None => {
+                    let rows = generated.computed(rows(generated.check_inserted(input)?, table)?, by_name)?;
+                    (RowChanges::Insert, with_returned(rows, table, returning)?)
+                }
+                Some((given, predicate)) => {
+                    check_names(given, table)?;
+                    let reads = reads(given, table)?;
+                    let called = given.schema().iter().find_map(|(qualifier, _)| qualifier.cloned());
+                    let given = match called.filter(|_| !generated.is_empty()) {
+                        Some(called) => LogicalPlanBuilder::from(generated.inserted(given.clone(), table)?).alias(called)?.build()?,
+                        None => generated.inserted(given.clone(), table)?,
+                    };
+                    let (target, columns) = (target(Access::Addresses, "REPLACE WHERE"), in_table_types(&given, table)?);
+                    (RowChanges::ReplaceWhere, replace_where::plan(&target, &dml.table_name, (&given, reads), columns, predicate)?)
                 }
             }
         }
         WriteOp::Insert(InsertOp::Overwrite) => {
-            let input = rows(with_nulls_let_through(dml.input.as_ref().clone())?, table)?;
+            let input = generated.check_inserted(with_nulls_let_through(dml.input.as_ref().clone())?)?;
+            let input = generated.computed(rows(input, table)?, by_name)?;
             let reads_target = reads(&input, table)?;
             (RowChanges::Overwrite { reads_target }, with_returned(input, table, returning)?)
         }
@@ -125,16 +136,22 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
         WriteOp::Update => {
             let input = target(Access::AddressesAndRows, "UPDATE").with_address(&dml.input)?;
             changed = changed_columns(&input, width);
+            let input = generated.check_updated(input, &changed)?;
+            generated.follow(&mut changed, &mut follows);
             brings.clone_from(&changed);
-            match returning {
-                Some(returning) => (RowChanges::Update, updated_rows(input, table, returning)?),
-                None => (RowChanges::Update, rows_and_address(input, table)?),
-            }
+            let input = match returning {
+                Some(returning) => updated_rows(input, table, (&generated, &changed), returning)?,
+                None => generated.computed_of(rows_and_address(input, table)?, by_name, |at| changed.contains(&at))?,
+            };
+            (RowChanges::Update, input)
         }
         WriteOp::MergeInto(merge) => {
             let input;
+            let merge = &generated.check_merged(merge)?;
             brings = merge::columns_given(merge, table);
-            (input, keys) = merge::plan(&target(merge::access(merge), "MERGE"), &dml.table_name, &dml.input, merge, returning)?;
+            generated.follow(&mut brings, &mut follows);
+            let target = target(merge::access(merge), "MERGE");
+            (input, keys) = merge::plan(&target, &dml.table_name, &dml.input, (merge, &generated), returning)?;
             (RowChanges::Merge, input)
         }
         other => return Err(Error::unsupported(format!("{other} on table '{name}'"), None).into()),
@@ -143,7 +160,7 @@ fn rewrite(dml: &DmlStatement, table: &LakeTable, returning: Option<&Returning>,
     let all = &table.planned().snapshot.schema;
     let reads = match changes {
         RowChanges::Insert | RowChanges::Truncate | RowChanges::Overwrite { reads_target: false } => BTreeSet::new(),
-        RowChanges::Delete | RowChanges::Update => columns_read(&dml.input, all)?,
+        RowChanges::Delete | RowChanges::Update => columns_read(&dml.input, all)?.into_iter().chain(follows).collect(),
         RowChanges::Merge | RowChanges::ReplaceWhere | RowChanges::Overwrite { reads_target: true } => {
             all.columns().map(|column| column.id).collect()
         }
@@ -228,7 +245,12 @@ fn with_returned(input: LogicalPlan, table: &LakeTable, returning: Option<&Retur
 
 /// The new rows of an UPDATE, their addresses, and what is returned of them. New values become columns first, beside the old
 /// row and the rows of other tables.
-fn updated_rows(input: LogicalPlan, table: &LakeTable, returning: &Returning) -> Result<LogicalPlan> {
+fn updated_rows(
+    input: LogicalPlan,
+    table: &LakeTable,
+    (generated, changed): (&GeneratedColumns, &[usize]),
+    returning: &Returning,
+) -> Result<LogicalPlan> {
     let LogicalPlan::Projection(projection) = &input else {
         return Err(Error::internal("an UPDATE is planned without a projection").into());
     };
@@ -240,6 +262,7 @@ fn updated_rows(input: LogicalPlan, table: &LakeTable, returning: &Returning) ->
     }
     values.extend(projection.input.schema().columns().into_iter().map(Expr::Column));
     let computed = LogicalPlan::Projection(Projection::try_new(values, projection.input.clone())?);
+    let computed = generated.computed_of(computed, |at, _| format!("{NEW_VALUE}{at}"), |at| changed.contains(&at))?;
 
     let new: Vec<(String, Expr)> = new_values(table).collect();
     let mut exprs: Vec<Expr> = new.iter().map(|(name, value)| value.clone().alias(name)).collect();
@@ -266,7 +289,7 @@ pub(super) fn columns_of(table: &LakeTable, written: impl Fn(&str) -> Expr) -> H
 }
 
 /// The rows of an INSERT in the table's types; they must come in the table's column order.
-fn rows(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
+pub(super) fn rows(input: LogicalPlan, table: &LakeTable) -> Result<LogicalPlan> {
     check_names(&input, table)?;
     let exprs = in_table_types(&input, table)?;
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?))

@@ -5,6 +5,7 @@
 //!   b  (id 2)       a (id 1), b' (id 2)     b -> column 1 of the file, cast if its type was narrower then
 //!   a  (id 3)                               a -> NULL: the file's `a` is another field
 //!   k  (id 4)       not in it, but "x" in its record              k -> 'x'
+//!   n  (id 5)       not in it, and the field's initial value is 7  n -> 7
 //! ```
 //!
 //! Which field a column of a file holds is what the manifest's record says, by the column's position. Most files that amend wrote
@@ -12,16 +13,16 @@
 //! given them when their footer is read: see [`as_recorded`].
 //!
 //! Goes in: expressions over the table's columns. Comes out: the same over the columns of one file.
-//! Always holds: a column is matched by its id and by nothing else. Parts of nested columns are read by name: where that would
-//! find another field than the id says, it is refused.
+//! Always holds: a column is matched by its id and by nothing else; so are the parts of nested ones ([`parts`](super::parts)).
 
 use super::address;
 use super::external;
-use super::statistics::to_scalar;
+use super::parts::{ByIds, field_id, same_parts};
+use super::statistics::{initial, to_scalar};
 use crate::error::Error;
 use crate::table::fragment::{FileColumn, Fragment};
 use crate::table::row_address::FragmentId;
-use crate::table::schema::{FieldId, PARQUET_FIELD_ID};
+use crate::table::schema::{Field as TableField, FieldId, PARQUET_FIELD_ID, TableSchema};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue};
@@ -37,6 +38,10 @@ use std::sync::Arc;
 
 /// The key in the metadata of a file's columns under which the id of its fragment stands, and which of its files it is.
 const FRAGMENT_KEY: &str = "amend.fragment";
+
+/// The nested columns of a file whose parts are others than the table's, by position: the types of the file and of the table, with ids,
+/// and the latter without.
+type Nested = HashMap<usize, (DataType, DataType, DataType)>;
 
 /// The fragments of a scan by id.
 pub type Records = Arc<HashMap<FragmentId, Arc<Fragment>>>;
@@ -84,13 +89,19 @@ pub fn schema_as_recorded(own: &Fields, (fragment, number): (FragmentId, usize),
 pub struct FieldIdAdapterFactory {
     /// The table's columns with their ids, which the schema of a scan does not show.
     columns: SchemaRef,
+    /// The values of columns that have one other than NULL where a file does not hold them, by field id.
+    initial: HashMap<i32, ScalarValue>,
     records: Records,
 }
 
 impl FieldIdAdapterFactory {
-    /// For the files of these fragments of a table whose columns are `columns`, with ids.
-    pub fn new(columns: SchemaRef, records: Records) -> Self {
-        FieldIdAdapterFactory { columns, records }
+    /// For the files of these fragments of a table of that schema.
+    pub fn new(table: &TableSchema, records: Records) -> crate::error::Result<Self> {
+        let columns = table.to_arrow();
+        let value = |(field, arrow): (&TableField, &FieldRef)| Ok((field.id.0, initial(field, arrow.data_type())?));
+        let with_value = table.columns().zip(columns.fields()).filter(|(field, _)| field.initial.is_some());
+        let initial = with_value.map(value).collect::<crate::error::Result<_>>()?;
+        Ok(FieldIdAdapterFactory { columns, initial, records })
     }
 
     /// The record of the file with this schema, if its footer names one.
@@ -107,8 +118,10 @@ impl FieldIdAdapterFactory {
     }
 
     /// The file's schema with each column under the table's name for its field id. A column of a field that the table does
-    /// not have gets a name that no column of the table has.
-    fn todays_names(&self, logical: &Schema, physical: &Schema) -> Result<SchemaRef> {
+    /// not have gets a name that no column of the table has. Nested columns whose parts are others have the table's type there, and are
+    /// among the second: the types of the file and of the table, and what the latter is seen as.
+    fn todays_names(&self, logical: &Schema, physical: &Schema) -> Result<(SchemaRef, Nested)> {
+        let mut nested = Nested::new();
         let longest = logical.fields().iter().map(|field| field.name().len()).max().unwrap_or(0);
         let nameless = "\0".repeat(longest + 1);
         let columns: HashMap<i32, &FieldRef> =
@@ -120,18 +133,28 @@ impl FieldIdAdapterFactory {
             let Some(column) = field_id(field).and_then(|id| columns.get(&id)) else {
                 return Ok(Arc::new(field.as_ref().clone().with_name(format!("{nameless}{index}"))));
             };
-            check_parts(column.name(), column.data_type(), field.data_type())?;
             // Where only the metadata differs (the file has the id), no cast is needed.
-            let metadata = logical.field_with_name(column.name())?.metadata().clone();
-            Ok(Arc::new(field.as_ref().clone().with_name(column.name()).with_metadata(metadata)))
+            let seen = logical.field_with_name(column.name())?;
+            let field = field.as_ref().clone().with_name(column.name()).with_metadata(seen.metadata().clone());
+            if same_parts(column.data_type(), field.data_type()) {
+                return Ok(Arc::new(field));
+            }
+            let by_ids = (field.data_type().clone(), column.data_type().clone(), seen.data_type().clone());
+            nested.insert(index, by_ids);
+            Ok(Arc::new(field.with_data_type(seen.data_type().clone())))
         };
         let renamed = physical.fields().iter().enumerate().map(todays_name).collect::<Result<Fields>>()?;
-        Ok(Arc::new(Schema::new_with_metadata(renamed, physical.metadata().clone())))
+        Ok((Arc::new(Schema::new_with_metadata(renamed, physical.metadata().clone())), nested))
     }
 
     /// The columns that are not in the file, by today's names.
-    fn constants(&self, record: Option<&[FileColumn]>) -> Result<HashMap<String, ScalarValue>> {
+    fn constants(&self, record: Option<&[FileColumn]>, physical: &Schema) -> Result<HashMap<String, ScalarValue>> {
         let mut constants = HashMap::new();
+        let held: Vec<i32> = physical.fields().iter().filter_map(|field| field_id(field)).collect();
+        for column in self.columns.fields() {
+            let Some(id) = field_id(column).filter(|id| !held.contains(id)) else { continue };
+            constants.extend(self.initial.get(&id).map(|value| (column.name().clone(), value.clone())));
+        }
         for column in record.into_iter().flatten() {
             let (Some(value), Some(id)) = (&column.constant, column.field) else { continue };
             let Some(field) = self.columns.fields().iter().find(|field| field_id(field) == Some(id.0)) else { continue };
@@ -147,10 +170,10 @@ impl FieldIdAdapterFactory {
 impl PhysicalExprAdapterFactory for FieldIdAdapterFactory {
     fn create(&self, logical_file_schema: SchemaRef, physical_file_schema: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
         let record = self.record(&physical_file_schema)?;
-        let renamed = self.todays_names(&logical_file_schema, &physical_file_schema)?;
-        let constants = self.constants(record)?;
+        let (renamed, nested) = self.todays_names(&logical_file_schema, &physical_file_schema)?;
+        let constants = self.constants(record, &physical_file_schema)?;
         let by_name = DefaultPhysicalExprAdapter::new(logical_file_schema, renamed);
-        Ok(Arc::new(FieldIdAdapter { by_name, constants, physical: physical_file_schema }))
+        Ok(Arc::new(FieldIdAdapter { by_name, constants, nested, physical: physical_file_schema }))
     }
 }
 
@@ -160,6 +183,7 @@ impl PhysicalExprAdapterFactory for FieldIdAdapterFactory {
 struct FieldIdAdapter {
     by_name: DefaultPhysicalExprAdapter,
     constants: HashMap<String, ScalarValue>,
+    nested: Nested,
     physical: SchemaRef,
 }
 
@@ -170,10 +194,15 @@ impl PhysicalExprAdapter for FieldIdAdapter {
             let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
             let field = self.physical.fields().get(column.index());
             let field = field.ok_or_else(|| external(Error::internal(format!("no column {} in the file", column.index()))))?;
-            if field.name() == column.name() {
+            let nested = self.nested.get(&column.index());
+            if field.name() == column.name() && nested.is_none() {
                 return Ok(Transformed::no(expr));
             }
-            Ok(Transformed::yes(Arc::new(Column::new(field.name(), column.index())) as Arc<dyn PhysicalExpr>))
+            let of_file: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), column.index()));
+            Ok(Transformed::yes(match nested {
+                Some((file, table, seen)) => Arc::new(ByIds::new(of_file, file.clone(), table.clone(), seen.clone())),
+                None => of_file,
+            }))
         };
         adapted.transform_up(in_file).data()
     }
@@ -199,42 +228,6 @@ fn with_id<'a>(field: &Field, id: Option<FieldId>, parts: &mut impl Iterator<Ite
         None => metadata.remove(PARQUET_FIELD_ID),
     };
     Some(Arc::new(field.clone().with_data_type(data_type).with_metadata(metadata)))
-}
-
-/// Refuses a nested column whose parts would be found by name where their ids say otherwise.
-fn check_parts(column: &str, logical: &DataType, physical: &DataType) -> Result<()> {
-    match (logical, physical) {
-        (DataType::Struct(table), DataType::Struct(file)) => check_struct(column, table, file),
-        (
-            DataType::List(table) | DataType::LargeList(table) | DataType::FixedSizeList(table, _),
-            DataType::List(file) | DataType::LargeList(file) | DataType::FixedSizeList(file, _),
-        )
-        | (DataType::Map(table, _), DataType::Map(file, _)) => check_parts(column, table.data_type(), file.data_type()),
-        _ => Ok(()),
-    }
-}
-
-fn check_struct(column: &str, table: &Fields, file: &Fields) -> Result<()> {
-    for part in file {
-        let Some(id) = field_id(part) else { continue };
-        let by_id = table.iter().find(|candidate| field_id(candidate) == Some(id));
-        let by_name = table.iter().find(|candidate| candidate.name() == part.name());
-        match (by_id, by_name) {
-            (None, None) => {}
-            (Some(by_id), Some(by_name)) if by_id.name() == by_name.name() => {
-                check_parts(column, by_id.data_type(), part.data_type())?;
-            }
-            _ => {
-                let what = format!("reading part '{}' of column '{column}', which was renamed or replaced,", part.name());
-                return Err(external(Error::unsupported(what, Some("write the column anew"))));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn field_id(field: &Field) -> Option<i32> {
-    field.metadata().get(PARQUET_FIELD_ID)?.parse().ok()
 }
 
 fn is_row_number(field: &Field) -> bool {

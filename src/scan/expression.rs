@@ -15,12 +15,14 @@ use crate::table::schema::{Field, FieldId, TableSchema};
 use chrono::{DateTime, Utc};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::catalog::Session;
 use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{DFSchema, DataFusionError};
+use datafusion::common::{DFSchema, DataFusionError, Result as EngineResult};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::parser::DFParserBuilder;
 use datafusion::sql::sqlparser::ast::{AccessExpr, Expr as SqlExpr, ExprWithAlias, Ident, visit_expressions, visit_expressions_mut};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -139,6 +141,23 @@ pub fn planned(table: &str, kept: &str, schema: &TableSchema) -> Result<Expr> {
     Ok(ENGINE.create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, &columns)?)
 }
 
+/// An expression whose operands have types that go together.
+pub fn coerced(expr: Expr, columns: &DFSchema) -> EngineResult<Expr> {
+    let context = SimplifyContext::builder().with_schema(Arc::new(columns.clone())).build();
+    ExprSimplifier::new(context).coerce(expr, columns)
+}
+
+/// An expression over columns as it is evaluated. Some functions are only there to be simplified away.
+pub fn physical(session: &dyn Session, expr: Expr, columns: &DFSchema) -> EngineResult<Arc<dyn PhysicalExpr>> {
+    let context = SimplifyContext::builder()
+        .with_schema(Arc::new(columns.clone()))
+        .with_config_options(session.config().options().clone())
+        .with_query_execution_start_time(session.execution_props().query_execution_start_time);
+    let simplifier = ExprSimplifier::new(context.build());
+    let expr = simplifier.simplify(simplifier.coerce(expr, columns)?)?;
+    session.create_physical_expr(expr, columns)
+}
+
 /// The condition of a CHECK, planned. Refuses what cannot be one.
 pub fn condition(table: &str, kept: &str, schema: &TableSchema) -> Result<Expr> {
     let expr = planned(table, kept, schema)?;
@@ -158,7 +177,7 @@ pub fn condition(table: &str, kept: &str, schema: &TableSchema) -> Result<Expr> 
             return Err(Error::Refused { reason, sqlstate: "42804" });
         }
     }
-    ENGINE.create_physical_expr(expr.clone(), &columns)?;
+    physical(&*ENGINE, expr.clone(), &columns)?;
     Ok(expr)
 }
 
@@ -195,7 +214,8 @@ pub fn default_value(table: &str, kept: &str) -> Result<Expr> {
     planned(table, kept, &TableSchema::default())
 }
 
-fn check_one_row(what: &str, expr: &Expr) -> Result<()> {
+/// Refuses an expression that needs more than a row.
+pub fn check_one_row(what: &str, expr: &Expr) -> Result<()> {
     let reaches_out = expr.exists(|part| {
         Ok(matches!(
             part,

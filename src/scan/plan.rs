@@ -21,7 +21,7 @@ use super::mask::Deletions;
 use super::pruning::prune;
 use super::reader::{FileOf, FragmentReaderFactory};
 use super::source::FragmentSource;
-use super::statistics::{of_fragment, of_fragments};
+use super::statistics::{initial, of_fragment, of_fragments};
 use super::zip::{LaneFile, Lanes};
 use crate::error::{Error, Result};
 use crate::store::{Elsewhere, FileCheck, ObjectName, Store, VerifiedStore, base, crc32c};
@@ -133,7 +133,8 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
     let in_order = request.groups.is_some();
     let partitioning = in_order.then(|| Partitioning::UnknownPartitioning(groups.len()));
 
-    let records = request.fragments.iter().map(|(fragment, _)| (fragment.id, Arc::clone(fragment))).collect();
+    let records = Arc::new(request.fragments.iter().map(|(fragment, _)| (fragment.id, Arc::clone(fragment))).collect());
+    let adapter = FieldIdAdapterFactory::new(&request.schema, records).map_err(external)?;
     let url = register(&request.store, runtime)?;
     let verified = VerifiedStore::new(Arc::clone(request.store.objects()), checks);
     let footers = runtime.cache_manager.get_file_metadata_cache();
@@ -151,7 +152,7 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
         .with_file_groups(groups)
         .with_statistics(with_address(of_fragments(&statistics, &columns)?))
         .with_limit(request.limit.filter(|_| request.predicate.is_none()))
-        .with_expr_adapter(Some(Arc::new(FieldIdAdapterFactory::new(request.schema.to_arrow(), Arc::new(records)))))
+        .with_expr_adapter(Some(Arc::new(adapter)))
         .with_preserve_order(in_order)
         .with_output_partitioning(partitioning)
         .build();
@@ -204,7 +205,7 @@ impl ScanRequest {
                 found.files.push(None);
                 continue;
             }
-            let file = self.fragment(fragment, deleted.as_ref(), &seen, &mut found)?;
+            let file = self.fragment((fragment, deleted.as_ref()), columns, &seen, &mut found)?;
             let known = of_fragment(fragment, &self.schema, columns, &seen);
             found.files.push(Some(file.with_statistics(Arc::new(known.clone()))));
             found.statistics.push(known);
@@ -231,8 +232,8 @@ impl ScanRequest {
     /// The file of a fragment, or the one that stands for those that are read side by side.
     fn fragment(
         &self,
-        fragment: &Arc<Fragment>,
-        deleted: Option<&Arc<RoaringBitmap>>,
+        (fragment, deleted): (&Arc<Fragment>, Option<&Arc<RoaringBitmap>>),
+        columns: &SchemaRef,
         seen: &[bool],
         found: &mut Files,
     ) -> Result<PartitionedFile> {
@@ -260,13 +261,22 @@ impl ScanRequest {
                 let lanes = lanes.collect::<Result<Vec<_>>>()?;
                 let first = lanes.first().ok_or_else(|| Error::internal(format!("fragment {} is read from no file", fragment.id)))?;
                 found.zipped += 1;
-                first.file.clone().with_extension(Lanes(Arc::new(lanes)))
+                let absent = self.absent(&lanes, columns)?;
+                first.file.clone().with_extension(Lanes { files: Arc::new(lanes), absent: Arc::new(absent) })
             }
         };
         Ok(match deleted {
             Some(deleted) => file.with_extension(Deletions(Arc::clone(deleted))),
             None => file,
         })
+    }
+
+    /// The values of columns that none of these files gives, where they are not NULL.
+    fn absent(&self, lanes: &[LaneFile], columns: &SchemaRef) -> Result<HashMap<usize, ScalarValue>> {
+        let given: HashSet<usize> = lanes.iter().flat_map(|lane| lane.columns.iter().copied()).collect();
+        let of_table = self.schema.columns().zip(columns.fields()).enumerate();
+        let absent = of_table.filter(|(position, (field, _))| field.initial.is_some() && !given.contains(position));
+        absent.map(|(position, (field, arrow))| Ok((position, initial(field, arrow.data_type())?))).collect()
     }
 
     /// A file of a fragment, with what its readers have to know, and with what its bytes are held against.

@@ -7,6 +7,7 @@
 
 use super::address::scan_schema;
 use super::expression;
+use super::generated;
 use super::isolation::SessionIsolation;
 use super::keys::Keys;
 use super::pin::Pin;
@@ -60,6 +61,9 @@ impl LakeTable {
             if let Some(field) = snapshot.schema.field(field) {
                 defaults.insert(field.name.clone(), expression::default_value(self.log.table(), kept)?);
             }
+        }
+        for column in generated::of(self.log.table(), snapshot)? {
+            defaults.insert(column.name, generated::mark().call(vec![]));
         }
         Ok(LakeTable { defaults: Arc::new(defaults), ..self })
     }

@@ -44,7 +44,7 @@ impl Bounds<'_> {
                 without_nulls(id.clone(), id)
             }
             OFFSET_COLUMN => without_nulls(StatValue::Int(0), StatValue::Int(i64::from(fragment.physical_rows) - 1)),
-            name => Some(column_stats(fragment, self.schema.column(name)?.id)),
+            name => Some(column_stats(fragment, self.schema.column(name)?)),
         }
     }
 

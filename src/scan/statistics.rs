@@ -12,8 +12,9 @@
 //! Always holds: bounds of columns other than floats, text and bytes are values of the column (`min` and `max` are answered from
 //! them); the number of rows is the number of *live* rows; with deletions, nothing else is exact.
 
+use crate::error::Error;
 use crate::table::fragment::Fragment;
-use crate::table::schema::{Field, FieldId, TableSchema};
+use crate::table::schema::{Field, TableSchema};
 use crate::table::stats::{ColumnStats, StatValue};
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::{DataType, Field as ArrowField, SchemaRef, TimeUnit};
@@ -267,12 +268,23 @@ fn cut_max(bound: StatValue) -> Option<StatValue> {
     }
 }
 
-/// What the manifest says of a field in a fragment; of a field that the fragment does not hold, that it is NULL everywhere.
-pub fn column_stats(fragment: &Fragment, field: FieldId) -> ColumnStats {
-    match fragment.backing(field) {
-        Some((file, position)) => file.columns.get(position).map(|column| column.stats.clone()).unwrap_or_default(),
-        None => ColumnStats { min: None, max: None, null_count: Some(u64::from(fragment.physical_rows)) },
+/// What the manifest says of a field in a fragment; of a field that the fragment does not hold, that it has its initial value
+/// everywhere.
+pub fn column_stats(fragment: &Fragment, field: &Field) -> ColumnStats {
+    match (fragment.backing(field.id), &field.initial) {
+        (Some((file, position)), _) => file.columns.get(position).map(|column| column.stats.clone()).unwrap_or_default(),
+        (None, None) => ColumnStats { min: None, max: None, null_count: Some(u64::from(fragment.physical_rows)) },
+        (None, Some(value)) => ColumnStats { min: Some(value.clone()), max: Some(value.clone()), null_count: Some(0) },
     }
+}
+
+/// The value of a column of that type in rows of fragments that do not hold it.
+pub fn initial(field: &Field, data_type: &DataType) -> crate::error::Result<ScalarValue> {
+    let value = match &field.initial {
+        None => ScalarValue::try_from(data_type).ok(),
+        Some(initial) => to_scalar(initial, data_type),
+    };
+    value.ok_or_else(|| Error::internal(format!("the initial value of column '{}' is none of type {data_type}", field.name)))
 }
 
 /// What the planner may know of a fragment. `columns` says which of the table's columns are worth the trouble; the others are
@@ -290,7 +302,7 @@ pub fn of_fragment(fragment: &Fragment, schema: &TableSchema, arrow: &SchemaRef,
 }
 
 fn of_column(fragment: &Fragment, field: &Field, data_type: &DataType) -> ColumnStatistics {
-    let stats = column_stats(fragment, field.id);
+    let stats = column_stats(fragment, field);
     let all_live = fragment.deleted_rows() == 0;
     // Other writers may have cut or rounded any bound.
     let is_own = fragment.backing(field.id).is_none_or(|(file, _)| file.base.is_none());

@@ -23,7 +23,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatc
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{FieldRef, Int64Type, SchemaRef};
 use datafusion::common::cast::as_boolean_array;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource};
 use datafusion::physical_expr::PhysicalExpr;
@@ -33,13 +33,18 @@ use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselize
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use object_store::ObjectStore;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 /// The files of a fragment that are read side by side: an extension of the `PartitionedFile` that stands for them.
 #[derive(Debug, Clone)]
-pub struct Lanes(pub Arc<Vec<LaneFile>>);
+pub struct Lanes {
+    /// The files.
+    pub files: Arc<Vec<LaneFile>>,
+    /// The values of columns that none of them gives, by their positions in the table, where they are not NULL.
+    pub absent: Arc<HashMap<usize, ScalarValue>>,
+}
 
 /// One of them.
 #[derive(Debug, Clone)]
@@ -93,7 +98,8 @@ impl Zipper {
         let of = file.extension::<FileOf>().cloned();
         let of = of.ok_or_else(|| external(Error::internal(format!("'{}' is of no fragment", file.path()))))?;
         let columns_of = |lane: &LaneFile| lane.columns.iter().copied().filter(|column| self.needed.contains(column)).collect::<Vec<_>>();
-        let mut open = lanes.0.iter().map(|lane| (lane, columns_of(lane))).collect::<Vec<_>>();
+        let absent = Arc::clone(&lanes.absent);
+        let mut open = lanes.files.iter().map(|lane| (lane, columns_of(lane))).collect::<Vec<_>>();
         // The rows of a fragment can be counted in any of its files.
         let some = open.iter().any(|(_, columns)| !columns.is_empty());
         open.retain(|(_, columns)| !some || !columns.is_empty());
@@ -101,7 +107,7 @@ impl Zipper {
             open.truncate(1);
         }
         let lanes = open.into_iter().map(|(lane, columns)| self.open(lane, columns)).collect::<Result<Vec<_>>>()?;
-        let rows = Rows { zipper: self, of, lanes, next: 0 };
+        let rows = Rows { zipper: self, of, lanes, absent, next: 0 };
         Ok(stream::try_unfold(rows, Rows::step).filter_map(|rows| std::future::ready(rows.transpose())).boxed())
     }
 
@@ -127,7 +133,7 @@ impl Zipper {
     }
 
     /// Rows of the scan from what the files gave: the columns of each, then its row numbers.
-    fn assemble(&self, of: &FileOf, pieces: &[(&[usize], RecordBatch)]) -> Result<RecordBatch> {
+    fn assemble(&self, of: &FileOf, absent: &HashMap<usize, ScalarValue>, pieces: &[(&[usize], RecordBatch)]) -> Result<RecordBatch> {
         let rows = pieces.first().map_or(0, |(_, piece)| piece.num_rows());
         let find = |wanted: usize| {
             pieces.iter().find_map(|(columns, piece)| {
@@ -135,15 +141,19 @@ impl Zipper {
                 piece.columns().get(at).cloned()
             })
         };
-        let column = |(position, field): (&usize, &FieldRef)| -> ArrayRef {
+        let column = |(position, field): (&usize, &FieldRef)| -> Result<ArrayRef> {
             let found = match field.name().as_str() {
                 FRAGMENT_COLUMN => Some(Arc::new(UInt32Array::from_value(of.fragment.id.0, rows)) as ArrayRef),
                 OFFSET_COLUMN => pieces.first().and_then(|(_, piece)| piece.columns().last().cloned()),
                 _ => find(*position),
             };
-            found.unwrap_or_else(|| new_null_array(field.data_type(), rows))
+            match (found, absent.get(position)) {
+                (Some(found), _) => Ok(found),
+                (None, Some(value)) => value.to_array_of_size(rows),
+                (None, None) => Ok(new_null_array(field.data_type(), rows)),
+            }
         };
-        let columns = self.needed.iter().zip(self.rows.fields()).map(column).collect();
+        let columns = self.needed.iter().zip(self.rows.fields()).map(column).collect::<Result<_>>()?;
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.rows), columns, &RecordBatchOptions::new().with_row_count(Some(rows)))?)
     }
 
@@ -202,6 +212,7 @@ struct Rows {
     zipper: Arc<Zipper>,
     of: FileOf,
     lanes: Vec<OpenLane>,
+    absent: Arc<HashMap<usize, ScalarValue>>,
     /// The number of the next row.
     next: u32,
 }
@@ -232,7 +243,7 @@ impl Rows {
         }
         let next = u32::try_from(length).ok().and_then(|length| self.next.checked_add(length));
         let (true, Some(next)) = (aligned, next) else { return Err(self.out_of_step()) };
-        let rows = self.zipper.assemble(&self.of, &pieces)?;
+        let rows = self.zipper.assemble(&self.of, &self.absent, &pieces)?;
         drop(pieces);
         self.next = next;
         Ok(Some((self.zipper.finish(rows)?, self)))

@@ -12,6 +12,7 @@
 
 pub mod checks;
 pub mod commit_exec;
+pub mod convert;
 mod deletions;
 pub mod engine_error;
 pub mod foreign;

@@ -166,7 +166,7 @@ impl Target {
                 Action::ChangeOfAddress(change) => change.sources.iter_mut().chain(&mut change.targets).for_each(fragment),
                 Action::AddField(add) => {
                     field(&mut add.id);
-                    add.parent.as_mut().into_iter().for_each(field);
+                    add.parent.as_mut().into_iter().chain(&mut add.in_place_of).for_each(field);
                 }
                 Action::AlterField(alter) => {
                     field(&mut alter.field);

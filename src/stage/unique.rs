@@ -17,7 +17,7 @@ use super::transaction::preview;
 use crate::error::{Error, Result};
 use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
-use crate::manifest::snapshot::Snapshot;
+use crate::manifest::snapshot::{Counters, Snapshot};
 use crate::manifest::version::Version;
 use crate::scan::keys::Keys;
 use crate::scan::pruning::prune;
@@ -111,6 +111,24 @@ pub async fn hold(
     }
     step.actions.extend(asserted);
     Ok(reads)
+}
+
+/// Holds the rows of a table that a step makes of nothing to its keys. Its fields are numbered from `first` on.
+pub async fn hold_first(
+    (log, lease): (&Arc<VersionLog>, &Arc<Lease>),
+    first: FieldId,
+    keys: &[Key],
+    step: &Step,
+    context: &TaskContext,
+) -> Result<()> {
+    let nothing = Snapshot::empty(0);
+    let counters = Counters { field: first, ..nothing.counters };
+    let nothing = Version { snapshot: Snapshot { counters, ..nothing }, transactions: vec![], time_ms: 0, writer: String::new() };
+    let looking = Looking::new((log, lease), &nothing, step, &[], context).await?;
+    for key in keys {
+        looking.hold(key).await?;
+    }
+    Ok(())
 }
 
 /// The table as a statement leaves it.

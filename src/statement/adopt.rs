@@ -18,6 +18,7 @@ use super::parse::FilesOf;
 use crate::error::{Error, Result};
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
+use crate::scan::generated;
 use crate::scan::statistics::{from_parquet, from_scalar};
 use crate::stage::commit_exec::staged;
 use crate::stage::foreign::{ForeignFile, read_footers};
@@ -41,6 +42,11 @@ use std::sync::Arc;
 pub async fn add_files(table: &str, version: &Version, pattern: &str, lake: &str, statement: &str) -> Result<Step> {
     let snapshot = &version.snapshot;
     let constraints = constraint::constraints(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?;
+    let generated = generated::of(table, snapshot)?;
+    if let Some(column) = generated.first() {
+        let what = format!("ADD FILES on table '{table}', whose column '{}' is generated,", column.name);
+        return Err(Error::unsupported(what, Some("INSERT the files' rows")));
+    }
     if let Some(constraint) = constraints.first() {
         let what = format!("ADD FILES on table '{table}', whose constraint '{}' their rows would be held to,", constraint.name);
         return Err(Error::unsupported(what, Some("INSERT .. SELECT from the files")));

@@ -1,25 +1,23 @@
-//! ALTER TABLE: changes of the schema and the constraints only, no row is rewritten. Rows that are there read as NULL in a new column; a dropped
-//! column's values stay in their files, where only earlier versions find them.
+//! ALTER TABLE: changes of the schema and the constraints. Rows that are there have the initial value of a new column; a dropped
+//! column's values stay in their files, where only earlier versions find them. Values are written for a type only that is not wider.
 //!
 //! In goes the statement and the version that it reads, out comes a step. Operations of one statement follow one another: a
 //! column may be dropped and another added under its name.
 
-use super::constraints::{self, Asked};
-use super::parse::{FilesOf, UnsetProperties, fold, plain_name};
-use super::{adopt, create};
-use crate::error::{Error, Result, nearest_name};
+use super::adopt;
+use super::constraints::Asked;
+use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties, fold, plain_name};
+use crate::commit::staged::{objects, remove};
+use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::log::VersionLog;
-use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
-use crate::scan::address;
 use crate::scan::expression;
 use crate::scan::isolation::{ISOLATION, Isolation};
 use crate::scan::provider::LakeTable;
-use crate::table::constraint::{self, Constraint, Rule};
-use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
-use crate::txn::action::{Action, AlterField, ConfigUpdate, DropField};
+use crate::table::constraint::Rule;
+use crate::table::schema::{FieldId, TableSchema};
 use crate::txn::composite::Step;
-use crate::txn::refs::{FieldRef, Ref, Token};
+use altering::Altering;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::provider_as_source;
@@ -33,10 +31,11 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+mod altering;
+mod initial;
+mod retype;
 mod validate;
 
-/// How a column gets a type that is not wider.
-const REWRITE: &str = "add a column of that type, UPDATE it from the old one, and drop the old one";
 /// The property that says what a table is.
 const COMMENT: &str = "comment";
 
@@ -47,10 +46,21 @@ pub enum Alteration<'a> {
     Operations(&'a AlterTable),
     /// Properties go.
     Unset(&'a UnsetProperties),
+    /// Parts of columns come, go, or are called otherwise.
+    Parts(&'a AlterParts),
     /// The table is said to be something: kept as its property `comment`.
     Comment {
         /// The table.
         table: &'a ObjectName,
+        /// Whether it is no error that there is no such table.
+        if_exists: bool,
+        /// What it is; `None` if nothing is said any more.
+        comment: Option<&'a str>,
+    },
+    /// A column is said to be something.
+    ColumnComment {
+        /// The column, after its table.
+        column: &'a ObjectName,
         /// Whether it is no error that there is no such table.
         if_exists: bool,
         /// What it is; `None` if nothing is said any more.
@@ -71,7 +81,12 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => plain_name(&alter.name),
             Alteration::Unset(unset) => Ok(unset.table.clone()),
+            Alteration::Parts(parts) => Ok(parts.table.clone()),
             Alteration::Comment { table, .. } => plain_name(table),
+            Alteration::ColumnComment { column, .. } => {
+                let (table, _) = column_in_table(column)?;
+                plain_name(&table)
+            }
             Alteration::AddFiles { files, .. } => Ok(files.table.clone()),
         }
     }
@@ -81,7 +96,8 @@ impl Alteration<'_> {
         match self {
             Alteration::Operations(alter) => alter.if_exists,
             Alteration::Unset(unset) => unset.if_exists,
-            Alteration::Comment { if_exists, .. } => *if_exists,
+            Alteration::Parts(parts) => parts.if_exists,
+            Alteration::Comment { if_exists, .. } | Alteration::ColumnComment { if_exists, .. } => *if_exists,
             Alteration::AddFiles { files, .. } => files.lenient,
         }
     }
@@ -91,7 +107,7 @@ impl Alteration<'_> {
 pub fn check(alteration: Alteration<'_>) -> Result<()> {
     let Alteration::Operations(alter) = alteration else { return Ok(()) };
     for operation in &alter.operations {
-        let instead = match operation {
+        let what = match operation {
             AlterTableOperation::AddColumn { column_position: None, .. }
             | AlterTableOperation::DropColumn { .. }
             | AlterTableOperation::RenameColumn { .. }
@@ -104,13 +120,12 @@ pub fn check(alteration: Alteration<'_>) -> Result<()> {
                     | AlterColumnOperation::SetNotNull
                     | AlterColumnOperation::SetDefault { .. }
                     | AlterColumnOperation::DropDefault
-                    | AlterColumnOperation::SetDataType { using: None, .. },
+                    | AlterColumnOperation::SetDataType { .. },
                 ..
             } => continue,
-            AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetDataType { .. }, .. } => Some(REWRITE),
-            _ => None,
+            _ => format!("ALTER TABLE .. {operation}"),
         };
-        return Err(Error::unsupported(format!("ALTER TABLE .. {operation}"), instead));
+        return Err(Error::unsupported(what, None));
     }
     Ok(())
 }
@@ -122,7 +137,7 @@ pub async fn step(
     base: &Arc<Version>,
     alteration: Alteration<'_>,
     statement: &str,
-) -> Result<Step> {
+) -> Result<Altered> {
     check(alteration)?;
     let table = log.table();
     let mut altering = Altering::new(table, &base.snapshot)?;
@@ -132,21 +147,59 @@ pub async fn step(
             altering.set(unset.keys.iter().map(|key| (key.clone(), None)).collect())?;
             &[]
         }
+        Alteration::Parts(parts) => {
+            for operation in &parts.operations {
+                match operation {
+                    PartOperation::Add { path, data_type, if_not_exists } => {
+                        let Some(name) = path.last().cloned() else { continue };
+                        let definition = ColumnDef { name, data_type: data_type.clone(), options: vec![] };
+                        altering.add_part(path, &arrow_field(state, table, &definition).await?, *if_not_exists)?;
+                    }
+                    PartOperation::Drop { path, if_exists, cascade } => altering.drop_part(path, *if_exists, *cascade)?,
+                    PartOperation::Rename { path, to } => altering.rename_part(path, to)?,
+                }
+            }
+            &[]
+        }
         Alteration::Comment { comment, .. } => {
             altering.set([(COMMENT.to_owned(), comment.map(str::to_owned))].into())?;
             &[]
         }
-        Alteration::AddFiles { files, lake } => return adopt::add_files(table, base.as_ref(), &files.pattern, lake, statement).await,
+        Alteration::ColumnComment { column, comment, .. } => {
+            let (_, column) = column_in_table(column)?;
+            altering.comment(&column, comment)?;
+            &[]
+        }
+        Alteration::AddFiles { files, lake } => {
+            let step = adopt::add_files(table, base.as_ref(), &files.pattern, lake, statement).await?;
+            return Ok(Altered { step, reads: BTreeSet::new() });
+        }
     };
     for operation in operations {
         match operation {
             AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
                 let mut plain = column_def.clone();
-                plain.options.retain(|option| !matches!(option.option, ColumnOption::Check(_) | ColumnOption::Unique(_)));
-                if altering.add(&arrow_field(state, table, &plain).await?, *if_not_exists)? {
-                    for option in column_def.options.iter().filter(|option| !plain.options.contains(option)) {
-                        Asked::of_column(&column_def.name, option)?.iter().try_for_each(|asked| altering.constrain(asked))?;
-                    }
+                plain
+                    .options
+                    .retain(|option| !matches!(option.option, ColumnOption::Check(_) | ColumnOption::Unique(_) | ColumnOption::Default(_)));
+                let definition = arrow_field(state, table, &plain).await?;
+                if !altering.is_new(&definition, *if_not_exists)? {
+                    continue;
+                }
+                let default = column_def.options.iter().find_map(|option| match &option.option {
+                    ColumnOption::Default(value) => Some(value),
+                    _ => None,
+                });
+                let initial = match default {
+                    Some(value) => initial::value(state, table, definition.field(0), value).await?,
+                    None => None,
+                };
+                altering.add(&definition, initial)?;
+                if let Some(value) = default {
+                    altering.set_default(&column_def.name, Some(value))?;
+                }
+                for option in &column_def.options {
+                    Asked::of_column(&column_def.name, option)?.iter().try_for_each(|asked| altering.constrain(asked))?;
                 }
             }
             AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
@@ -169,27 +222,66 @@ pub async fn step(
                 altering.drop_not_null(column_name)?
             }
             AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetNotNull } => altering.set_not_null(column_name)?,
-            AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetDataType { data_type, .. } } => {
+            AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetDataType { data_type, using, .. } } => {
                 let definition = ColumnDef { name: column_name.clone(), data_type: data_type.clone(), options: vec![] };
-                altering.widen(column_name, &arrow_field(state, table, &definition).await?)?;
+                altering.retype(column_name, &arrow_field(state, table, &definition).await?, using.as_ref())?;
             }
             other => return Err(Error::unsupported(format!("ALTER TABLE .. {other}"), None)),
         }
-    }
-    for field in &altering.to_look_at {
-        look_for_nulls(state, log, base, *field).await?;
     }
     let schema = altering.schema()?;
     for constraint in &altering.constraints {
         // Types may be others than they were.
         if let Rule::Check(kept) = &constraint.rule {
-            expression::condition(table, kept, &schema)?;
+            expression::condition(table, kept, &schema).map_err(|error| unfit(table, &constraint.name, error))?;
         }
     }
-    for constraint in altering.constraints.iter().filter(|constraint| altering.added.contains(&constraint.name)) {
-        validate::hold(state, log, base, &schema, constraint).await?;
+    let conversions = std::mem::take(&mut altering.conversions).into_iter();
+    let planned = conversions.map(|conversion| retype::planned(state, table, base, conversion)).collect::<Result<Vec<_>>>()?;
+    retype::write(state, log, base, &planned, &mut altering.actions).await?;
+    if let Err(error) = hold(state, log, base, &altering, &schema, &planned).await {
+        remove(log.store(), &objects(altering.actions.iter())).await;
+        return Err(error);
     }
-    Ok(Step { operation: "ALTER TABLE".into(), statement: statement.to_owned(), actions: altering.actions, ..Step::default() })
+    let step = Step { operation: "ALTER TABLE".into(), statement: statement.to_owned(), actions: altering.actions, ..Step::default() };
+    Ok(Altered { step, reads: planned.into_iter().flat_map(|planned| planned.reads).collect() })
+}
+
+/// The error for a constraint that means nothing of the new types.
+fn unfit(table: &str, constraint: &str, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Invalid => {
+            refused(format!("the constraint '{constraint}' of table '{table}' does not fit its columns: {error}"), "42804")
+        }
+        _ => error,
+    }
+}
+
+/// What an ALTER TABLE does.
+pub struct Altered {
+    /// Its actions.
+    pub step: Step,
+    /// The fields whose values decided what it writes.
+    pub reads: BTreeSet<FieldId>,
+}
+
+/// Holds the rows to what is new: NOT NULL, and constraints.
+async fn hold(
+    state: &SessionState,
+    log: &Arc<VersionLog>,
+    base: &Arc<Version>,
+    altering: &Altering<'_>,
+    schema: &TableSchema,
+    converted: &[retype::Planned],
+) -> Result<()> {
+    for field in &altering.to_look_at {
+        look_for_nulls(state, log, base, *field).await?;
+    }
+    let values: BTreeMap<FieldId, Expr> = converted.iter().map(|planned| (planned.conversion.to, planned.value.clone())).collect();
+    for constraint in altering.constraints.iter().filter(|constraint| altering.added.contains(&constraint.name)) {
+        validate::hold(state, log, base, (schema, &values), constraint).await?;
+    }
+    Ok(())
 }
 
 /// Refuses a field that is NULL in a row that the session sees.
@@ -209,295 +301,12 @@ fn refused(reason: String, sqlstate: &'static str) -> Error {
     Error::Refused { reason, sqlstate }
 }
 
-/// A column as the operations so far have left it.
-struct Column {
-    name: String,
-    field: FieldRef,
-    field_type: FieldType,
-    nullable: bool,
-}
-
-/// A table on its way to another schema.
-struct Altering<'a> {
-    table: &'a str,
-    columns: Vec<Column>,
-    actions: Vec<Action>,
-    next_token: u32,
-    /// Fields of which no row may be NULL.
-    to_look_at: Vec<FieldId>,
-    /// All fields, under the ids that they will have if nobody else adds one.
-    fields: Vec<Field>,
-    /// The id of the first field that is new.
-    next_field: FieldId,
-    /// The constraints.
-    constraints: Vec<Constraint>,
-    /// The names of those that are new.
-    added: Vec<String>,
-    /// The fields that have a default.
-    defaults: BTreeSet<FieldId>,
-}
-
-impl<'a> Altering<'a> {
-    fn new(table: &'a str, snapshot: &Snapshot) -> Result<Self> {
-        let schema = &snapshot.schema;
-        let constraints = constraint::constraints(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?;
-        let column = |field: &Field| Column {
-            name: field.name.clone(),
-            field: Ref::Committed(field.id),
-            field_type: field.field_type.clone(),
-            nullable: field.nullable,
-        };
-        let columns = schema.columns().map(column).collect();
-        Ok(Altering {
-            table,
-            columns,
-            actions: Vec::new(),
-            next_token: 0,
-            to_look_at: Vec::new(),
-            fields: schema.fields().to_vec(),
-            next_field: snapshot.counters.field,
-            constraints,
-            added: Vec::new(),
-            defaults: constraint::defaults(&snapshot.config).into_keys().collect(),
-        })
-    }
-
-    /// The schema so far.
-    fn schema(&self) -> Result<TableSchema> {
-        TableSchema::new(self.fields.clone()).map_err(|reason| Error::internal(format!("table '{}': {reason}", self.table)))
-    }
-
-    /// The id that a field has, or will have.
-    fn id(&self, field: FieldRef) -> FieldId {
-        match field {
-            Ref::Committed(id) => id,
-            Ref::Local(token) => FieldId(self.next_field.0 + token.0 as i32),
-        }
-    }
-
-    /// A column's field so far.
-    fn field_mut(&mut self, field: FieldRef) -> Result<&mut Field> {
-        let id = self.id(field);
-        let missing = || Error::internal(format!("table '{}' has no field {id}", self.table));
-        self.fields.iter_mut().find(|field| field.id == id).ok_or_else(missing)
-    }
-
-    fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == name)
-    }
-
-    fn column(&mut self, name: &Ident) -> Result<&mut Column> {
-        let name = fold(name);
-        let nearest = nearest_name(&name, self.columns.iter().map(|column| column.name.as_str()));
-        match self.columns.iter_mut().find(|column| column.name == name) {
-            Some(column) => Ok(column),
-            None => Err(Error::UnknownColumn { table: self.table.to_owned(), column: name, nearest }),
-        }
-    }
-
-    /// Adds a column, unless it is there and may be.
-    fn add(&mut self, definition: &Schema, if_not_exists: bool) -> Result<bool> {
-        let table = self.table;
-        let column = definition.field(0);
-        let name = column.name();
-        match (self.position(name), if_not_exists) {
-            (None, _) => {}
-            (Some(_), true) => return Ok(false),
-            (Some(_), false) => return Err(Error::ColumnExists { table: table.to_owned(), column: name.clone() }),
-        }
-        if !column.is_nullable() {
-            let what = format!("ADD COLUMN '{name}' NOT NULL on table '{table}'");
-            return Err(Error::unsupported(what, Some("add it without NOT NULL: rows that are there read as NULL")));
-        }
-        let plain = create::schema(table, definition, FieldId(1))?.to_plain_arrow();
-        let numbered = TableSchema::from_arrow(plain.as_ref(), FieldId(1)).map_err(Error::invalid)?;
-        let first = self.next_token;
-        let token = |id: FieldId| Token(first + (id.0 - 1) as u32);
-        self.actions.extend(numbered.fields().iter().map(|field| Action::AddField(create::add_field(field, token))));
-        let field_type = numbered.fields().first().map_or(FieldType::Struct, |field| field.field_type.clone());
-        self.columns.push(Column { name: name.clone(), field: Ref::Local(Token(first)), field_type, nullable: true });
-        self.next_token += numbered.fields().len() as u32;
-        let of_table = |id: FieldId| FieldId(self.next_field.0 + first as i32 + id.0 - 1);
-        let fields =
-            numbered.fields().iter().map(|field| Field { id: of_table(field.id), parent: field.parent.map(of_table), ..field.clone() });
-        self.fields.extend(fields);
-        Ok(true)
-    }
-
-    fn drop(&mut self, name: &Ident, if_exists: bool, cascade: bool) -> Result<()> {
-        let at = match self.position(&fold(name)) {
-            None if if_exists => return Ok(()),
-            None => return self.column(name).map(|_| ()),
-            Some(at) => at,
-        };
-        if self.columns.len() == 1 {
-            return Err(Error::invalid(format!("column {name} is the last one of table '{}'; DROP TABLE drops it", self.table)));
-        }
-        let Column { field, .. } = self.columns.remove(at);
-        let id = self.id(field);
-        let about: Vec<String> = self
-            .constraints
-            .iter()
-            .filter(|constraint| constraint.fields.contains(&id))
-            .map(|constraint| constraint.name.clone())
-            .collect();
-        match about.first() {
-            Some(constraint) if !cascade => {
-                let reason = format!(
-                    "column {name} of table '{}' cannot be dropped: the constraint '{constraint}' is about it; DROP COLUMN .. CASCADE drops both",
-                    self.table
-                );
-                return Err(refused(reason, "2BP01"));
-            }
-            _ => about.iter().try_for_each(|constraint| self.drop_constraint(constraint, false))?,
-        }
-        let mut gone = BTreeSet::from([id]);
-        self.fields.retain(|field| {
-            // Parts follow their column.
-            let goes = gone.contains(&field.id) || field.parent.is_some_and(|parent| gone.contains(&parent));
-            if goes {
-                gone.insert(field.id);
-            }
-            !goes
-        });
-        self.actions.push(Action::DropField(DropField { field }));
-        if self.defaults.contains(&id) {
-            self.configure([(constraint::default_key(id), None)].into());
-        }
-        Ok(())
-    }
-
-    /// Adds a constraint; the rows are held against it later.
-    fn constrain(&mut self, asked: &Asked) -> Result<()> {
-        let constraint = asked.constraint(self.table, &self.schema()?, &self.constraints)?;
-        for column in asked.primary_key().unwrap_or_default() {
-            self.set_not_null(column)?;
-            // So that nobody else makes it nullable meanwhile.
-            let field = self.column(column)?.field;
-            self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(false) }));
-        }
-        self.configure([(constraint.key(), Some(constraint.value()))].into());
-        self.added.push(constraint.name.clone());
-        self.constraints.push(constraint);
-        Ok(())
-    }
-
-    fn drop_constraint(&mut self, name: &str, if_exists: bool) -> Result<()> {
-        let Some(at) = self.constraints.iter().position(|constraint| constraint.name == name) else {
-            let nearest = nearest_name(name, self.constraints.iter().map(|constraint| constraint.name.as_str()));
-            let nearest = nearest.map(|nearest| format!("; did you mean '{nearest}'?")).unwrap_or_default();
-            let reason = format!("constraint '{name}' does not exist in table '{}'{nearest}", self.table);
-            return if if_exists { Ok(()) } else { Err(refused(reason, "42704")) };
-        };
-        let constraint = self.constraints.remove(at);
-        self.added.retain(|added| *added != constraint.name);
-        self.configure([(constraint.key(), None)].into());
-        Ok(())
-    }
-
-    fn set_default(&mut self, column: &Ident, value: Option<&SqlExpr>) -> Result<()> {
-        let field = self.column(column)?.field;
-        let id = self.id(field);
-        let schema = self.schema()?;
-        let kept = match (value, schema.field(id)) {
-            (Some(value), Some(field)) => Some(constraints::default(self.table, &schema, field, value)?),
-            _ => None,
-        };
-        let had = match &kept {
-            Some(_) => !self.defaults.insert(id),
-            None => self.defaults.remove(&id),
-        };
-        if kept.is_some() || had {
-            self.configure([(constraint::default_key(id), kept)].into());
-        }
-        Ok(())
-    }
-
-    /// Sets and removes properties that are users'.
-    fn set(&mut self, entries: BTreeMap<String, Option<String>>) -> Result<()> {
-        if let Some(reserved) = entries.keys().find(|key| constraint::is_reserved(key)) {
-            let what = format!("setting the property '{reserved}' of table '{}'", self.table);
-            return Err(Error::unsupported(what, Some("say ADD CONSTRAINT, DROP CONSTRAINT, SET DEFAULT or DROP DEFAULT")));
-        }
-        self.configure(entries);
-        Ok(())
-    }
-
-    fn rename(&mut self, from: &Ident, to: &Ident) -> Result<()> {
-        let name = fold(to);
-        let field = self.column(from)?.field;
-        if self.position(&name).is_some() {
-            return Err(Error::ColumnExists { table: self.table.to_owned(), column: name });
-        }
-        if address::is_reserved(&name) {
-            return Err(Error::invalid(format!("table '{}': the column name '{name}' is reserved", self.table)));
-        }
-        self.column(from)?.name.clone_from(&name);
-        self.field_mut(field)?.name.clone_from(&name);
-        self.actions.push(Action::AlterField(AlterField { field, parent: None, name: Some(name), field_type: None, nullable: None }));
-        Ok(())
-    }
-
-    fn configure(&mut self, entries: BTreeMap<String, Option<String>>) {
-        self.actions.push(Action::ConfigUpdate(ConfigUpdate { entries, replace: false }));
-    }
-
-    fn drop_not_null(&mut self, name: &Ident) -> Result<()> {
-        let table = self.table;
-        let column = self.column(name)?;
-        if column.nullable {
-            return Ok(());
-        }
-        column.nullable = true;
-        let field = column.field;
-        let id = self.id(field);
-        if let Some(key) = self.constraints.iter().find(|key| key.rule == Rule::PrimaryKey && key.fields.contains(&id)) {
-            return Err(refused(format!("column {name} of table '{table}' is in its primary key, '{}'", key.name), "42P16"));
-        }
-        self.field_mut(field)?.nullable = true;
-        self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(true) }));
-        Ok(())
-    }
-
-    fn set_not_null(&mut self, name: &Ident) -> Result<()> {
-        let table = self.table;
-        let column = self.column(name)?;
-        if !column.nullable {
-            return Ok(());
-        }
-        let Ref::Committed(id) = column.field else {
-            let what = format!("SET NOT NULL of column '{}' of table '{table}', which the same statement adds,", column.name);
-            return Err(Error::unsupported(what, Some("add it, UPDATE it, then set it NOT NULL")));
-        };
-        column.nullable = false;
-        let field = column.field;
-        self.field_mut(field)?.nullable = false;
-        self.to_look_at.push(id);
-        self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: None, nullable: Some(false) }));
-        Ok(())
-    }
-
-    fn widen(&mut self, name: &Ident, definition: &Schema) -> Result<()> {
-        let table = self.table;
-        let column = self.column(name)?;
-        let arrow = definition.field(0).data_type();
-        let wider = if arrow.is_nested() { None } else { Some(FieldType::Leaf(arrow.clone())) };
-        let Some(wider) = wider.filter(|wider| column.field_type.widens_to(wider)) else {
-            let from = match &column.field_type {
-                FieldType::Leaf(from) => from.to_string(),
-                nested => format!("{nested:?}"),
-            };
-            let what = format!("ALTER COLUMN '{}' of table '{table}' from type {from} to {arrow}", column.name);
-            return Err(Error::unsupported(what, Some(REWRITE)));
-        };
-        if wider == column.field_type {
-            return Ok(());
-        }
-        column.field_type = wider.clone();
-        let field = column.field;
-        self.field_mut(field)?.field_type = wider.clone();
-        self.actions.push(Action::AlterField(AlterField { field, parent: None, name: None, field_type: Some(wider), nullable: None }));
-        Ok(())
+/// A column's name, and that of its table.
+fn column_in_table(name: &ObjectName) -> Result<(ObjectName, Ident)> {
+    let wrong = || Error::invalid(format!("COMMENT ON COLUMN takes a column as in t.c, not {name}"));
+    match name.0.split_last() {
+        Some((column, table)) if !table.is_empty() => Ok((ObjectName(table.to_vec()), column.as_ident().cloned().ok_or_else(wrong)?)),
+        _ => Err(wrong()),
     }
 }
 
@@ -522,10 +331,6 @@ async fn arrow_field(state: &SessionState, table: &str, definition: &ColumnDef) 
     for option in &definition.options {
         match option.option {
             ColumnOption::Null | ColumnOption::NotNull => {}
-            ColumnOption::Default(_) => {
-                let what = format!("ADD COLUMN with {} on table '{table}'", option.option);
-                return Err(Error::unsupported(what, Some("add it, UPDATE the rows that are there, then ALTER COLUMN .. SET DEFAULT")));
-            }
             ref other => return Err(Error::unsupported(format!("ADD COLUMN with {other} on table '{table}'"), None)),
         }
     }

@@ -26,7 +26,7 @@ use crate::stage::commit_exec::staged;
 use crate::stage::scope::Done;
 use crate::stage::write_exec::take_fields;
 use crate::store::base;
-use crate::table::constraint::{self, Constraint, Rule};
+use crate::table::constraint::{self, Constraint, Generated, Rule};
 use crate::table::fragment::{Base, DataFile};
 use crate::table::schema::FieldId;
 use crate::txn::action::{Action, AddBase, AddDataFile, ConfigUpdate};
@@ -121,11 +121,10 @@ async fn step(log: &VersionLog, source: &Snapshot, statement: &str) -> Result<St
     actions.extend(rows);
     if !source.config.is_empty() {
         let again = |(key, value): (&String, &String)| {
-            let (key, value) =
-                property(key, value, &tokens).map_err(|reason| Error::internal(format!("cloning '{}': {reason}", log.table())))?;
-            Ok::<_, Error>((key, Some(value)))
+            let anew = property(key, value, &tokens).map_err(|reason| Error::internal(format!("cloning '{}': {reason}", log.table())))?;
+            Ok::<_, Error>(anew.map(|(key, value)| (key, Some(value))))
         };
-        let entries = source.config.iter().map(again).collect::<Result<_>>()?;
+        let entries = source.config.iter().filter_map(|entry| again(entry).transpose()).collect::<Result<_>>()?;
         actions.push(Action::ConfigUpdate(ConfigUpdate { entries, replace: false }));
     }
     let counts = RowCounts { inserted: source.live_rows(), ..RowCounts::default() };
@@ -153,8 +152,9 @@ fn id_in_clone(field: FieldId, tokens: &BTreeMap<FieldId, Token>) -> Result<Fiel
     id.map(FieldId).ok_or_else(|| format!("there is no field {field}"))
 }
 
-/// A property as the clone has it: constraints and defaults name fields by their ids.
-fn property(key: &str, value: &str, tokens: &BTreeMap<FieldId, Token>) -> Result<(String, String), String> {
+/// A property as the clone has it: constraints and defaults name fields by their ids. `None` for what somebody said of a column that
+/// another dropped meanwhile.
+fn property(key: &str, value: &str, tokens: &BTreeMap<FieldId, Token>) -> Result<Option<(String, String)>, String> {
     if let Some(constraint) = constraint::of_property(key, value) {
         let constraint = constraint?;
         let fields = constraint.fields.iter().map(|field| id_in_clone(*field, tokens)).collect::<Result<_, _>>()?;
@@ -163,13 +163,23 @@ fn property(key: &str, value: &str, tokens: &BTreeMap<FieldId, Token>) -> Result
             Rule::Unique => Rule::Unique,
             Rule::PrimaryKey => Rule::PrimaryKey,
         };
-        return Ok((key.to_owned(), Constraint { name: constraint.name, fields, rule }.value()));
+        return Ok(Some((key.to_owned(), Constraint { name: constraint.name, fields, rule }.value())));
     }
-    match key.strip_prefix(constraint::DEFAULT_PREFIX).map(str::parse) {
-        Some(Ok(field)) => Ok((constraint::default_key(id_in_clone(FieldId(field), tokens)?), value.to_owned())),
-        Some(Err(_)) => Err(format!("'{key}' is the default of no field")),
-        None => Ok((key.to_owned(), value.to_owned())),
+    let of_field = |prefix: &str| key.strip_prefix(prefix).map(|id| id.parse().map_err(|_| format!("'{key}' is of no field")));
+    if let Some(field) = of_field(constraint::GENERATED_PREFIX) {
+        let Generated { field, inputs, expression } = Generated::parse(FieldId(field?), value)?;
+        let inputs = inputs.into_iter().map(|input| id_in_clone(input, tokens)).collect::<Result<_, _>>()?;
+        let generated = Generated { field: id_in_clone(field, tokens)?, inputs, expression: renumbered(&expression, tokens)? };
+        return Ok(Some((generated.key(), generated.value())));
     }
+    for prefix in [constraint::DEFAULT_PREFIX, constraint::COMMENT_PREFIX] {
+        if let Some(field) = of_field(prefix) {
+            let there = Some(FieldId(field?)).filter(|field| tokens.contains_key(field));
+            let in_clone = there.map(|field| id_in_clone(field, tokens)).transpose()?;
+            return Ok(in_clone.map(|id| (format!("{prefix}{id}"), value.to_owned())));
+        }
+    }
+    Ok(Some((key.to_owned(), value.to_owned())))
 }
 
 /// A condition with its columns, `"#<id>"`, under their ids in the clone.

@@ -7,12 +7,13 @@
 use super::parse::fold;
 use crate::error::{Error, Result, nearest_name};
 use crate::scan::expression;
+use crate::scan::generated;
 use crate::table::constraint::{self, Constraint, Rule};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
-    CheckConstraint, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, CreateTable, Expr, Ident, IndexColumn, NullsDistinctOption,
-    PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
+    CheckConstraint, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, CreateTable, Expr, GeneratedAs, GeneratedExpressionMode,
+    Ident, IndexColumn, NullsDistinctOption, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
 };
 use std::collections::BTreeMap;
 
@@ -20,8 +21,11 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default)]
 pub struct Definition {
     /// The columns, by position, that are said to be NOT NULL.
-    pub not_null: Vec<usize>,
+    not_null: Vec<usize>,
+    /// The columns, by name, of the primary key.
+    in_primary_key: Vec<String>,
     defaults: Vec<(Ident, Expr)>,
+    generated: Vec<(Ident, Expr)>,
     constraints: Vec<Asked>,
 }
 
@@ -49,6 +53,15 @@ impl Definition {
                 match (&option.option, Asked::of_column(&column.name, &option)?) {
                     (_, Some(asked)) => definition.constraints.push(asked),
                     (ColumnOption::Default(value), _) => definition.defaults.push((column.name.clone(), value.clone())),
+                    (
+                        ColumnOption::Generated {
+                            generated_as: GeneratedAs::Always | GeneratedAs::ExpStored,
+                            generation_expr: Some(value),
+                            generation_expr_mode: None | Some(GeneratedExpressionMode::Stored),
+                            ..
+                        },
+                        _,
+                    ) => definition.generated.push((column.name.clone(), value.clone())),
                     (ColumnOption::NotNull | ColumnOption::Null, _) => left.push(option),
                     (other, _) => {
                         return Err(Error::unsupported(format!("CREATE TABLE '{name}' with '{other}' of column '{}'", column.name), None));
@@ -74,11 +87,22 @@ impl Definition {
                 definition.not_null.push(position);
             }
         }
-        if table.query.is_some() && !definition.constraints.is_empty() {
-            let what = format!("CREATE TABLE '{name}' with constraints AS a query");
+        if let Some((column, _)) =
+            definition.generated.iter().find(|(column, _)| definition.defaults.iter().any(|(other, _)| other == column))
+        {
+            return Err(Error::invalid(format!("column {column} of table '{name}' has a DEFAULT and is generated; say one of them")));
+        }
+        if let Some((column, _)) = definition.generated.first().filter(|_| table.query.is_some()) {
+            let what = format!("CREATE TABLE '{name}' with the generated column {column} AS a query");
             return Err(Error::unsupported(what, Some("create it, then INSERT")));
         }
+        definition.in_primary_key = in_key;
         Ok(definition)
+    }
+
+    /// Whether a column takes no NULL.
+    pub fn is_not_null(&self, position: usize, name: &str) -> bool {
+        self.not_null.contains(&position) || self.in_primary_key.iter().any(|column| column == name)
     }
 
     /// The properties that hold it, for a table of these fields.
@@ -87,6 +111,11 @@ impl Definition {
         for (column, value) in &self.defaults {
             let field = column_of(table, schema, column)?;
             properties.insert(constraint::default_key(field.id), Some(default(table, schema, field, value)?));
+        }
+        let generated = self.generated.iter().map(|(column, _)| Ok(column_of(table, schema, column)?.id)).collect::<Result<_>>()?;
+        for (column, value) in &self.generated {
+            let kept = generated::kept(table, schema, column_of(table, schema, column)?, value, &generated)?;
+            properties.insert(kept.key(), Some(kept.value()));
         }
         let mut all = Vec::new();
         // Names that are given go before those that are made up.
@@ -208,6 +237,12 @@ fn key_columns(constraint: &TableConstraint, columns: &[IndexColumn]) -> Result<
 /// A column of a key.
 fn key_field(table: &str, schema: &TableSchema, column: &Ident) -> Result<FieldId> {
     let field = column_of(table, schema, column)?;
+    check_key(table, field)?;
+    Ok(field.id)
+}
+
+/// Refuses a column that can be in no key.
+pub fn check_key(table: &str, field: &Field) -> Result<()> {
     let FieldType::Leaf(leaf) = &field.field_type else {
         return Err(Error::unsupported(format!("a key of column '{}' of table '{table}', which is nested,", field.name), None));
     };
@@ -219,7 +254,7 @@ fn key_field(table: &str, schema: &TableSchema, column: &Ident) -> Result<FieldI
                 Some("take an exact type"),
             ))
         }
-        _ => Ok(field.id),
+        _ => Ok(()),
     }
 }
 

@@ -5,18 +5,23 @@
 
 use super::constraints::Definition;
 use super::lake::Lake;
-use crate::commit::staged::objects;
+use crate::commit::staged::{objects, remove};
 use crate::error::{Error, Result};
+use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
+use crate::plan::constraints::Held;
 use crate::plan::options::options;
+use crate::plan::rule::with_nulls_let_through;
 use crate::scan::address;
 use crate::stage::commit_exec::{collect_step, staged};
 use crate::stage::row_changes::RowChanges;
 use crate::stage::scope::Done;
 use crate::stage::stop::Stop;
+use crate::stage::unique::{self, Key};
 use crate::stage::write_exec::{WriteExec, WriteSpec};
 use crate::store::ObjectName;
+use crate::table::constraint;
 use crate::table::schema::{Field, FieldId, TableSchema};
 use crate::txn::action::{Action, AddField, ConfigUpdate, ResetTable};
 use crate::txn::composite::{CommitFacts, RowCounts, Step};
@@ -46,7 +51,7 @@ pub async fn create_table(
         return Err(Error::TableExists { table: name });
     }
     let table = lake.new_table(&name);
-    let made = make(state, &table.log, create, definition, FieldId(1), statement).await?;
+    let made = make(state, (&table.log, &table.log.leases().take(0)), create, definition, FieldId(1), statement).await?;
     let inserted = made.step.counts.inserted;
     let files_written = made.objects.len();
     let first = staged(0, made.step, vec![], made.objects);
@@ -68,13 +73,13 @@ pub struct Made {
 /// The table anew: all that was in `base` goes, properties too.
 pub async fn replacement(
     state: &SessionState,
-    log: &VersionLog,
+    log: &Arc<VersionLog>,
     base: &Snapshot,
     create: &CreateMemoryTable,
     definition: &Definition,
     statement: &str,
 ) -> Result<Made> {
-    let mut made = make(state, log, create, definition, base.counters.field, statement).await?;
+    let mut made = make(state, (log, &log.leases().take(base.version)), create, definition, base.counters.field, statement).await?;
     let mut before = vec![Action::ResetTable(ResetTable)];
     if !base.config.is_empty() {
         before.push(Action::ConfigUpdate(ConfigUpdate { entries: BTreeMap::new(), replace: true }));
@@ -87,7 +92,7 @@ pub async fn replacement(
 /// The fields, numbered from `first` on, and the rows of a table.
 async fn make(
     state: &SessionState,
-    log: &VersionLog,
+    (log, lease): (&Arc<VersionLog>, &Arc<Lease>),
     create: &CreateMemoryTable,
     definition: &Definition,
     first: FieldId,
@@ -98,12 +103,14 @@ async fn make(
         LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => (schema(&name, create.input.schema().as_arrow(), first)?, None),
         query => {
             // Only now it is known of which types the columns are: CASE and UNION are coerced.
-            let query = state.optimize(query)?;
-            let columns = columns_of_query(query.schema().as_arrow(), &definition.not_null);
+            let query = state.optimize(&with_nulls_let_through(query.clone())?)?;
+            let columns = columns_of_query(query.schema().as_arrow(), definition);
             (schema(&name, &columns, first)?, Some(query))
         }
     };
     let entries = definition.properties(&name, &schema)?;
+    let properties = entries.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect();
+    let held = Held::all(constraint::constraints(&properties).map_err(Error::internal)?);
     let schema = Arc::new(schema);
     let operation = if create.or_replace { "CREATE OR REPLACE TABLE" } else { "CREATE TABLE" };
     let step = match query {
@@ -118,7 +125,7 @@ async fn make(
                 changes: RowChanges::Insert,
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
                 max_inline_bytes: options(state.config_options()).max_inline_bytes,
-                checks: vec![],
+                checks: held.conditions(state, &name, &schema, &schema)?,
                 returned: None,
                 stop: stop.clone(),
             };
@@ -128,6 +135,14 @@ async fn make(
         }
     };
     let mut made = of_nothing(step, &schema, first, statement);
+    let keys = held.keys.iter().map(|key| Key::new(key, &schema)).collect::<Result<Vec<_>>>()?;
+    if !keys.is_empty()
+        && !made.objects.is_empty()
+        && let Err(error) = unique::hold_first((log, lease), first, &keys, &made.step, &state.task_ctx()).await
+    {
+        remove(log.store(), &made.objects).await;
+        return Err(error);
+    }
     if !entries.is_empty() {
         made.step.actions.push(Action::ConfigUpdate(ConfigUpdate { entries, replace: false }));
     }
@@ -165,8 +180,9 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 }
 
 /// A query's columns as a table's: that a query happens to yield no NULL in a column is not a rule that anybody has set.
-fn columns_of_query(columns: &Schema, not_null: &[usize]) -> Schema {
-    let column = |(position, column): (usize, &FieldRef)| column.as_ref().clone().with_nullable(!not_null.contains(&position));
+fn columns_of_query(columns: &Schema, definition: &Definition) -> Schema {
+    let column =
+        |(position, column): (usize, &FieldRef)| column.as_ref().clone().with_nullable(!definition.is_not_null(position, column.name()));
     Schema::new(columns.fields().iter().enumerate().map(column).collect::<Fields>())
 }
 
@@ -216,5 +232,7 @@ pub fn add_field(field: &Field, token: impl Fn(FieldId) -> Token) -> AddField {
         field_type: field.field_type.clone(),
         nullable: field.nullable,
         metadata: field.metadata.clone(),
+        initial: field.initial.clone(),
+        in_place_of: None,
     }
 }

@@ -1,7 +1,8 @@
-//! Table functions: `table_changes('t', 3, 5)`, `table_constraints('t')`, `table_files('t')`, `table_fragments('t')`,
+//! Table functions: `table_changes('t', 3, 5)`, `table_columns('t')`, `table_constraints('t')`, `table_files('t')`, `table_fragments('t')`,
 //! `table_history('t')`, `table_transactions('t')`, `table_properties('t')` and `tpch('lineitem', 0.01)`.
 
 pub mod changes;
+mod columns;
 mod constraints;
 mod files;
 mod history;
@@ -12,6 +13,7 @@ mod transactions;
 
 use super::lake::Lake;
 use crate::error::{Error, Result};
+use crate::scan::generated::mark;
 use datafusion::common::ScalarValue;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::Expr;
@@ -25,11 +27,13 @@ pub fn register(ctx: &SessionContext, lake: &Lake) {
     ctx.register_udtf(files::Files::NAME, Arc::new(FunctionOfTable::<files::Files>::new(lake.clone())));
     ctx.register_udtf(files::Fragments::NAME, Arc::new(FunctionOfTable::<files::Fragments>::new(lake.clone())));
     ctx.register_udtf(history::History::NAME, Arc::new(FunctionOfTable::<history::History>::new(lake.clone())));
+    ctx.register_udtf(columns::TableColumns::NAME, Arc::new(FunctionOfTable::<columns::TableColumns>::new(lake.clone())));
     let constraints = FunctionOfTable::<constraints::TableConstraints>::new(lake.clone());
     ctx.register_udtf(constraints::TableConstraints::NAME, Arc::new(constraints));
     ctx.register_udtf(properties::Properties::NAME, Arc::new(FunctionOfTable::<properties::Properties>::new(lake.clone())));
     ctx.register_udtf(transactions::Transactions::NAME, Arc::new(FunctionOfTable::<transactions::Transactions>::new(lake.clone())));
     ctx.register_udtf(changes::spelled::NAME, Arc::new(changes::NotSpelled));
+    ctx.register_udf(mark().as_ref().clone());
     ctx.register_udtf("tpch", Arc::new(tpch::TpchFunction));
 }
 

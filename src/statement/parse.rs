@@ -13,6 +13,10 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+mod alteration;
+
+pub use alteration::{AlterParts, PartOperation};
+
 /// A statement.
 #[derive(Debug, Clone)]
 pub enum Command {
@@ -39,6 +43,8 @@ pub enum Command {
     History(String),
     /// ALTER TABLE .. UNSET TBLPROPERTIES.
     UnsetProperties(UnsetProperties),
+    /// ALTER TABLE of parts of columns.
+    AlterParts(AlterParts),
     /// ALTER TABLE .. ADD FILES.
     AddFiles(FilesOf),
     /// CREATE TABLE .. FROM files.
@@ -70,6 +76,7 @@ impl Command {
             | Command::Verify(_)
             | Command::History(_)
             | Command::UnsetProperties(_)
+            | Command::AlterParts(_)
             | Command::AddFiles(_)
             | Command::CreateFromFiles(_)
             | Command::Clone(_)
@@ -248,7 +255,7 @@ pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
             }
             Command::History(table_name(&mut parser)?)
         }
-        ["ALTER", "TABLE", ..] => match own_alteration(&mut parser)? {
+        ["ALTER", "TABLE", ..] => match alteration::own(&mut parser)? {
             Some(own) => own,
             None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
         },
@@ -373,33 +380,6 @@ fn clone_of(parser: &mut DFParser<'_>, name: &ObjectName, lenient: bool, words_o
         table_name(parser)?;
     }
     Ok(Command::Clone(CloneOf { table: plain_name(name)?, lenient, source }))
-}
-
-/// An ALTER TABLE that DataFusion does not parse; `None` if it is another.
-fn own_alteration(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
-    skip(parser, 2);
-    let if_exists = words(parser, 2) == ["IF", "EXISTS"];
-    if if_exists {
-        skip(parser, 2);
-    }
-    let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
-    match words(parser, 2).as_slice() {
-        ["UNSET", "TBLPROPERTIES"] => {
-            let table = plain_name(&name)?;
-            skip(parser, 2);
-            let keys = parser.parser.parse_parenthesized_column_list(IsOptional::Mandatory, false);
-            let keys = keys.map_err(datafusion::common::DataFusionError::from)?;
-            let keys = keys.into_iter().map(|key| key.value).collect();
-            Ok(Some(Command::UnsetProperties(UnsetProperties { table, if_exists, keys })))
-        }
-        ["ADD", "FILES"] => {
-            skip(parser, 2);
-            // A column may be called files.
-            let Some(pattern) = text(parser) else { return Ok(None) };
-            Ok(Some(Command::AddFiles(FilesOf { table: plain_name(&name)?, lenient: if_exists, pattern })))
-        }
-        _ => Ok(None),
-    }
 }
 
 /// A CREATE TABLE that DataFusion does not parse; `None` if it is another.

@@ -94,6 +94,8 @@ fn field_again(field: &Field) -> AddField {
         field_type: field.field_type.clone(),
         nullable: field.nullable,
         metadata: field.metadata.clone(),
+        initial: field.initial.clone(),
+        in_place_of: None,
     }
 }
 

@@ -12,6 +12,8 @@ use super::parse::{self, Command, FilesOf, Optimize, Syntax, Vacuum, plain_name}
 use super::replace::{self, Replacement};
 use super::{adopt, alter, clone, create, forms, functions, install, time_travel};
 use crate::commit;
+use crate::commit::gather::WriteGathered;
+use crate::commit::staged::{Staged, objects, remove};
 use crate::error::{Error, Result};
 use crate::maintain::verify::verify;
 use crate::manifest::log::VersionLog;
@@ -182,6 +184,7 @@ impl Session {
                 self.engine(plan).await
             }
             Command::UnsetProperties(unset) => self.alter(&self.ctx.state(), Alteration::Unset(unset), sql).await,
+            Command::AlterParts(parts) => self.alter(&self.ctx.state(), Alteration::Parts(parts), sql).await,
             Command::AddFiles(files) => {
                 let alteration = Alteration::AddFiles { files, lake: self.lake.location() };
                 self.alter(&self.ctx.state(), alteration, sql).await
@@ -213,8 +216,12 @@ impl Session {
                     let comment = Alteration::Comment { table: object_name, if_exists: *if_exists, comment: comment.as_deref() };
                     return self.alter(&state, comment, sql).await;
                 }
+                Statement::Comment { object_type: CommentObject::Column, object_name: column, comment, if_exists } => {
+                    let comment = Alteration::ColumnComment { column, if_exists: *if_exists, comment: comment.as_deref() };
+                    return self.alter(&state, comment, sql).await;
+                }
                 Statement::Comment { object_type, .. } => {
-                    return Err(Error::unsupported(format!("COMMENT ON {object_type}"), Some("tables can have one")));
+                    return Err(Error::unsupported(format!("COMMENT ON {object_type}"), Some("tables and columns can have one")));
                 }
                 Statement::Drop {
                     object_type: ObjectType::Table,
@@ -334,17 +341,22 @@ impl Session {
         let mut runs = Runs::new(options(state.config_options()).max_statement_attempts, self.scope.reran());
         loop {
             let (base, _lease) = self.scope.view(&log).await?;
-            let step = alter::step(state, &log, &base, alteration, sql).await?;
-            let counts = step.counts;
+            let alter::Altered { step, reads } = alter::step(state, &log, &base, alteration, sql).await?;
+            let (counts, written) = (step.counts, objects(step.actions.iter()));
             if self.in_transaction() {
-                self.scope.append(&log, &base, step, vec![], (vec![], &Default::default())).await?;
+                if let Err(error) = self.scope.append(&log, &base, step, vec![], (written.clone(), &reads)).await {
+                    remove(log.store(), &written).await;
+                    return Err(error);
+                }
                 return Ok(done(counts, None, CommitFacts::default(), vec![]));
             }
             if step.actions.is_empty() {
                 let facts = CommitFacts { reran: runs.reran(), ..CommitFacts::default() };
                 return Ok(done(counts, None, facts, runs.into_conflicts()));
             }
-            match runs.publish(&log, staged(base.snapshot.version, step, vec![], vec![])).await {
+            let gathering: Option<Arc<dyn WriteGathered>> = Some(Arc::new(Gatherer::new(state.task_ctx())));
+            let staged = Staged { fields_read: reads, gathering, ..staged(base.snapshot.version, step, vec![], written) };
+            match runs.publish(&log, staged).await {
                 // Another was first: the column may be there by now, or the statement has to say so.
                 Err(Error::Conflict(report)) => runs.again(&log, Some(report)).await.map(drop)?,
                 Err(error) => return Err(error),

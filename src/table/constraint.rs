@@ -1,10 +1,12 @@
-//! Constraints and defaults of a table, as they lie among its properties.
+//! Constraints, defaults, generated columns and comments of a table, as they lie among its properties.
 //!
 //! ```text
 //!   amend.constraint.<name>      CHECK (3, 4) "#3" < "#4"
 //!                                PRIMARY KEY (1)
 //!                                UNIQUE (1, 2)
 //!   amend.default.<field id>     an expression without columns
+//!   amend.generated.<field id>   (3, 4) "#3" + "#4"
+//!   amend.comment.<field id>     a text
 //! ```
 //!
 //! Columns are named by their field ids, so that a rename leaves them what they are. In an expression a column is the quoted
@@ -19,6 +21,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const CONSTRAINT_PREFIX: &str = "amend.constraint.";
 /// What the properties that hold defaults begin with.
 pub const DEFAULT_PREFIX: &str = "amend.default.";
+/// What the properties that say of what columns are generated begin with.
+pub const GENERATED_PREFIX: &str = "amend.generated.";
+/// What the properties that hold comments on columns begin with.
+pub const COMMENT_PREFIX: &str = "amend.comment.";
 
 /// A rule for the rows of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,9 +101,62 @@ pub fn default_key(field: FieldId) -> String {
     format!("{DEFAULT_PREFIX}{field}")
 }
 
+/// The property of a comment on a field.
+pub fn comment_key(field: FieldId) -> String {
+    format!("{COMMENT_PREFIX}{field}")
+}
+
 /// Whether a property is one of these, and none that users set.
 pub fn is_reserved(property: &str) -> bool {
-    property.starts_with(CONSTRAINT_PREFIX) || property.starts_with(DEFAULT_PREFIX)
+    [CONSTRAINT_PREFIX, DEFAULT_PREFIX, GENERATED_PREFIX, COMMENT_PREFIX].iter().any(|prefix| property.starts_with(prefix))
+}
+
+/// Of what a column is generated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Generated {
+    /// The column.
+    pub field: FieldId,
+    /// The columns that the expression names.
+    pub inputs: Vec<FieldId>,
+    /// The expression, in which columns are `"#<id>"`.
+    pub expression: String,
+}
+
+impl Generated {
+    /// The property that holds it.
+    pub fn key(&self) -> String {
+        format!("{GENERATED_PREFIX}{}", self.field)
+    }
+
+    /// The value of the property.
+    pub fn value(&self) -> String {
+        format!("({}) {}", self.inputs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "), self.expression)
+    }
+
+    /// What the property of a field holds.
+    pub fn parse(field: FieldId, value: &str) -> Result<Self, String> {
+        let wrong = || format!("of what field {field} is generated cannot be read: {value}");
+        let (inputs, expression) = value.strip_prefix('(').and_then(|rest| rest.split_once(") ")).ok_or_else(wrong)?;
+        let ids = inputs.split(", ").filter(|id| !id.is_empty()).map(|id| id.parse().map(FieldId).map_err(|_| wrong()));
+        Ok(Generated { field, inputs: ids.collect::<Result<_, _>>()?, expression: expression.to_owned() })
+    }
+}
+
+/// The generated columns.
+pub fn generated(properties: &BTreeMap<String, String>) -> Result<Vec<Generated>, String> {
+    by_field(properties, GENERATED_PREFIX).into_iter().map(|(field, value)| Generated::parse(field, value)).collect()
+}
+
+/// The comments on columns.
+pub fn comments(properties: &BTreeMap<String, String>) -> BTreeMap<FieldId, &str> {
+    by_field(properties, COMMENT_PREFIX)
+}
+
+fn by_field<'a>(properties: &'a BTreeMap<String, String>, prefix: &'static str) -> BTreeMap<FieldId, &'a str> {
+    let from = properties.range(prefix.to_owned()..);
+    from.map_while(|(key, value)| Some((key.strip_prefix(prefix)?, value.as_str())))
+        .filter_map(|(id, value)| Some((FieldId(id.parse().ok()?), value)))
+        .collect()
 }
 
 /// The constraint that a property holds; `None` if it holds none.
@@ -113,10 +172,7 @@ pub fn constraints(properties: &BTreeMap<String, String>) -> Result<Vec<Constrai
 
 /// The defaults, by field.
 pub fn defaults(properties: &BTreeMap<String, String>) -> BTreeMap<FieldId, &str> {
-    let from = properties.range(DEFAULT_PREFIX.to_owned()..);
-    from.map_while(|(key, value)| Some((key.strip_prefix(DEFAULT_PREFIX)?, value.as_str())))
-        .filter_map(|(id, value)| Some((FieldId(id.parse().ok()?), value)))
-        .collect()
+    by_field(properties, DEFAULT_PREFIX)
 }
 
 #[cfg(test)]
@@ -151,10 +207,18 @@ mod tests {
             property("amend.constraint.", "UNIQUE (7)"),
             property("amend.constraint.c", "UNIQUE (1)"),
             property("amend.constraintd", "x"),
+            property("amend.comment.3", "three"),
             property("amend.default.12", "5"),
             property("amend.default.3", "now()"),
+            property("amend.generated.5", r##"(3, 4) ("#3") + "#4""##),
             property("amend.isolation", "snapshot"),
         ]);
+        let generated = generated(&properties).unwrap();
+        assert_eq!((generated[0].key().as_str(), generated[0].value().as_str()), ("amend.generated.5", r##"(3, 4) ("#3") + "#4""##));
+        assert_eq!((generated[0].field, &generated[0].inputs), (FieldId(5), &fields(&[3, 4])));
+        assert_eq!(Generated::parse(FieldId(5), "() 1").unwrap().inputs, []);
+        assert!(["", "1", "(x) 1", "(1)1"].iter().all(|damaged| Generated::parse(FieldId(5), damaged).is_err()));
+        assert_eq!(comments(&properties), BTreeMap::from([(FieldId(3), "three")]));
         let names: Vec<String> = constraints(&properties).unwrap().into_iter().map(|constraint| constraint.name).collect();
         assert_eq!(names, ["", "c"]);
         assert_eq!(defaults(&properties), BTreeMap::from([(FieldId(3), "now()"), (FieldId(12), "5")]));

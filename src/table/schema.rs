@@ -5,6 +5,7 @@
 //!
 //! Always holds: ids are unique and never used again; siblings have different names; a parent precedes its children.
 
+use super::stats::StatValue;
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, IntervalUnit, Schema as ArrowSchema, SchemaRef};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -64,7 +65,7 @@ impl FieldType {
 }
 
 /// A column, or a part of a nested one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Field {
     /// Its id.
     pub id: FieldId,
@@ -78,10 +79,12 @@ pub struct Field {
     pub nullable: bool,
     /// Further Arrow metadata (extension types, comments).
     pub metadata: BTreeMap<String, String>,
+    /// The value of a column in the rows of fragments that do not hold it; `None`: NULL.
+    pub initial: Option<StatValue>,
 }
 
 /// The fields of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct TableSchema {
     fields: Vec<Field>,
 }
@@ -254,7 +257,7 @@ pub fn flatten(field: &ArrowField, parent: Option<FieldId>, next: &mut i32, into
         leaf => (FieldType::Leaf(leaf.clone()), vec![]),
     };
     let metadata = field.metadata().iter().filter(|(key, _)| *key != PARQUET_FIELD_ID).map(|(k, v)| (k.clone(), v.clone())).collect();
-    into.push(Field { id, parent, name: field.name().clone(), field_type, nullable: field.is_nullable(), metadata });
+    into.push(Field { id, parent, name: field.name().clone(), field_type, nullable: field.is_nullable(), metadata, initial: None });
     for part in parts {
         flatten(part, Some(id), next, into)?;
     }
@@ -298,6 +301,7 @@ mod tests {
             field_type,
             nullable: true,
             metadata: BTreeMap::new(),
+            initial: None,
         };
         let earlier = vec![plain(1, None, "s", FieldType::Struct), plain(2, Some(1), "a", FieldType::Leaf(DataType::Int32))];
         let schema = |more: Vec<Field>| TableSchema::new([earlier.clone(), more].concat()).unwrap();
@@ -320,6 +324,7 @@ mod tests {
             field_type: FieldType::Leaf(DataType::Int32),
             nullable: true,
             metadata: BTreeMap::new(),
+            initial: None,
         };
         for (fields, needle) in [
             (vec![leaf(1, None, "a"), leaf(1, None, "b")], "used twice"),

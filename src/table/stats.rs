@@ -1,7 +1,9 @@
-//! Statistics of one column in one data file.
+//! Statistics of one column in one data file, and single values.
 //!
 //! Always holds: `min` and `max` are *bounds* (no live or dead value lies outside them), in the column's own order;
 //! a bound that is not known is absent. Floating-point columns that hold NaN have no bounds.
+
+use std::fmt;
 
 /// What is known of a column's values without reading them.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,4 +33,18 @@ pub enum StatValue {
     Utf8(String),
     /// Bytes; likewise.
     Binary(Vec<u8>),
+}
+
+impl fmt::Display for StatValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StatValue::Boolean(value) => value.fmt(f),
+            StatValue::Int(value) => value.fmt(f),
+            StatValue::UInt(value) => value.fmt(f),
+            StatValue::Float(value) => value.fmt(f),
+            StatValue::Decimal(value) => write!(f, "{value} (unscaled)"),
+            StatValue::Utf8(value) => write!(f, "'{value}'"),
+            StatValue::Binary(value) => write!(f, "{} bytes", value.len()),
+        }
+    }
 }

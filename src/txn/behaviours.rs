@@ -71,7 +71,16 @@ fn refill(fragment: u32, id: i32) -> Vec<Action> {
 
 fn add_field(token: u32, parent: Option<FieldRef>, name: &str) -> Action {
     let (name, field_type, metadata) = (name.into(), FieldType::Leaf(DataType::Int64), BTreeMap::new());
-    Action::AddField(AddField { id: Ref::Local(Token(token)), parent, name, field_type, nullable: true, metadata })
+    Action::AddField(AddField {
+        id: Ref::Local(Token(token)),
+        parent,
+        name,
+        field_type,
+        nullable: true,
+        metadata,
+        initial: None,
+        in_place_of: None,
+    })
 }
 
 fn alter(id: i32) -> AlterField {
@@ -133,7 +142,16 @@ fn table() -> Testbed {
     for (token, name) in ["x", "y"].into_iter().enumerate() {
         let field_type = FieldType::Leaf(DataType::Int32);
         let (token, name, metadata) = (Token(token as u32), name.into(), BTreeMap::new());
-        actions.push(Action::AddField(AddField { id: Ref::Local(token), parent: None, name, field_type, nullable: false, metadata }));
+        actions.push(Action::AddField(AddField {
+            id: Ref::Local(token),
+            parent: None,
+            name,
+            field_type,
+            nullable: false,
+            metadata,
+            initial: None,
+            in_place_of: None,
+        }));
     }
     actions.extend((0..3).map(|id| add_file(old(id), &format!("data/more-{id}.parquet"), &[own_field(0), own_field(1)])));
     actions.push(Action::ReserveFragmentIds(ReserveFragmentIds { count: 3 }));

@@ -69,7 +69,12 @@ pub fn describe(action: &Action, of: &CommittedTransaction) -> Description {
         Action::AddField(add) => Description {
             fields: fields(&[add.id]),
             data_change: false,
-            detail: format!("{} {}{}", add.name, type_of(&add.field_type), if add.nullable { "" } else { " NOT NULL" }),
+            detail: {
+                let not_null = if add.nullable { "" } else { " NOT NULL" };
+                let initial = add.initial.as_ref().map(|value| format!(", {value} in the rows that are there")).unwrap_or_default();
+                let in_place = add.in_place_of.map(|_| ", in place of another").unwrap_or_default();
+                format!("{} {}{not_null}{initial}{in_place}", add.name, type_of(&add.field_type))
+            },
             ..described
         },
         Action::AlterField(alter) => {

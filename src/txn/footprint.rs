@@ -173,6 +173,8 @@ pub struct Footprint {
     constrains: bool,
     /// The fields that those constraints are about.
     constrained: BTreeSet<FieldId>,
+    /// The fields whose values it wrote in another form.
+    converted: BTreeSet<FieldId>,
     /// Whether it adds fields, whose ids are known only when it lands.
     adds_fields: bool,
     /// Whether it wrote down ids of fields in a setting.
@@ -236,6 +238,11 @@ impl Footprint {
     pub fn constrain(&mut self, fields: impl IntoIterator<Item = FieldId>) {
         self.constrains = true;
         self.constrained.extend(fields);
+    }
+
+    /// Writes the values of a field in another form: of rows that others bring it has none.
+    pub fn convert(&mut self, field: FieldId) {
+        self.converted.insert(field);
     }
 
     /// Says that it adds a field whose id is given out when it lands.
@@ -323,7 +330,21 @@ impl Footprint {
             .or_else(|| landed.brings_nulls(self))
             .or_else(|| self.breaks_constraint(landed))
             .or_else(|| landed.breaks_constraint(self))
+            .or_else(|| self.brings_unconverted(landed))
+            .or_else(|| landed.brings_unconverted(self))
             .or_else(|| self.misnames_fields(landed))
+    }
+
+    /// Whether this transaction brings values of a field that another one writes in another form.
+    fn brings_unconverted(&self, other: &Footprint) -> Option<String> {
+        let converted = |field: &FieldId| other.converted.contains(field);
+        if self.inserts && !other.converted.is_empty() {
+            return Some("rows with values that were to get another type".to_owned());
+        }
+        let brings = |(coordinate, mode): &(&Coordinate, &Mode)| {
+            matches!(coordinate, Coordinate::FieldData(_, field) if converted(field)) && **mode >= Mode::WritesPart
+        };
+        self.claims.iter().find(brings).map(|(coordinate, _)| format!("{coordinate}, which were to get another type"))
     }
 
     /// How this transaction may break a constraint that another one adds.
@@ -521,6 +542,20 @@ mod tests {
         foresees.writes_ids_down();
         assert_eq!(foresees.collision(&adds).unwrap(), "the ids of new columns");
         assert_eq!((adds.collision(&foresees), foresees.collision(&constraint)), (None, None));
+    }
+
+    #[test]
+    fn values_of_another_type_meet_none_that_others_bring() {
+        let mut converted = Footprint::default();
+        converted.convert(FieldId(1));
+        let insert = Footprint { inserts: true, ..Footprint::default() };
+        let data = |field| footprint(&[(Coordinate::FieldData(FragmentId(0), FieldId(field)), Mode::Writes)]);
+        for (other, collides) in
+            [(insert, true), (data(1), true), (data(2), false), (converted.clone(), false), (Footprint::default(), false)]
+        {
+            assert_eq!(other.collision(&converted).is_some(), collides, "{other:?}");
+            assert_eq!(converted.collision(&other).is_some(), collides, "{other:?}");
+        }
     }
 
     #[test]

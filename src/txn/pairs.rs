@@ -168,7 +168,16 @@ fn sample(kind: Kind, place: Place, draft: &mut Draft) {
         Kind::AddFieldAtOldId => {
             let (id, name) = place.pick((6, "n"), (7, "n"), (8, "o"));
             let (id, parent, field_type) = (Ref::Committed(FieldId(id)), None, FieldType::Leaf(DataType::Int64));
-            vec![Action::AddField(AddField { id, parent, name: name.into(), field_type, nullable: true, metadata: BTreeMap::new() })]
+            vec![Action::AddField(AddField {
+                id,
+                parent,
+                name: name.into(),
+                field_type,
+                nullable: true,
+                metadata: BTreeMap::new(),
+                initial: None,
+                in_place_of: None,
+            })]
         }
         Kind::AlterField => {
             let rename = |field, name: &str| AlterField { name: Some(name.into()), ..alter(field) };

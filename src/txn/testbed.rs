@@ -137,7 +137,7 @@ impl Testbed {
         let column = |token, name: &str| {
             let field_type = FieldType::Leaf(DataType::Int64);
             let (id, name, metadata) = (Ref::Local(Token(token)), name.into(), BTreeMap::new());
-            Action::AddField(AddField { id, parent: None, name, field_type, nullable: false, metadata })
+            Action::AddField(AddField { id, parent: None, name, field_type, nullable: false, metadata, initial: None, in_place_of: None })
         };
         create.step("CREATE", "CREATE TABLE".into(), vec![column(0, "key"), column(1, "value")], RowCounts::default());
         bed.land(create).expect("the first version");
@@ -699,6 +699,8 @@ impl Draft {
             field_type: FieldType::Leaf(DataType::Int64),
             nullable: true,
             metadata: BTreeMap::new(),
+            initial: None,
+            in_place_of: None,
         };
         self.step("ALTER", format!("ADD COLUMN {name}"), vec![Action::AddField(add)], RowCounts::default());
     }

@@ -257,7 +257,7 @@ fn check(committed: &CommittedTransaction) -> Result<(), String> {
                 action.fields.iter().flatten().try_for_each(|field| fields.used(*field))?;
             }
             Action::AddField(action) => {
-                action.parent.map_or(Ok(()), |parent| fields.used(parent))?;
+                action.parent.iter().chain(&action.in_place_of).try_for_each(|field| fields.used(*field))?;
                 match action.id {
                     Ref::Local(token) => fields.bind(token)?,
                     Ref::Committed(_) => {}

@@ -124,3 +124,33 @@ async fn a_clone_has_the_constraints_and_defaults_of_its_source() {
     assert_eq!(refused(&session, "INSERT INTO c VALUES (5, 6)").await.sqlstate(), "23514");
     assert_eq!(problems(&session, "VERIFY c").await, []);
 }
+
+#[tokio::test]
+async fn a_clone_has_columns_of_every_kind() {
+    let folder = TempDir::new().unwrap();
+    let lake = Lake::open(folder.path().join("lake")).unwrap();
+    let session = session_of(&lake, 2).await;
+    for sql in [
+        "CREATE TABLE t (k BIGINT, gone INT, w VARCHAR, g BIGINT GENERATED ALWAYS AS (k * 2) STORED, s STRUCT<x BIGINT>)",
+        "INSERT INTO t (k, w, s) SELECT value, '' || value, named_struct('x', value) FROM generate_series(1, 3)",
+        "ALTER TABLE t DROP COLUMN gone",
+        "ALTER TABLE t ALTER COLUMN w TYPE BIGINT, ADD COLUMN d BIGINT DEFAULT 7",
+        "ALTER TABLE t ADD COLUMN s.y BIGINT, RENAME COLUMN s.x TO z",
+        "COMMENT ON COLUMN t.d IS 'seven'",
+        "ALTER TABLE t ADD COLUMN e INT",
+        "BEGIN",
+        "COMMENT ON COLUMN t.e IS 'soon gone'",
+    ] {
+        run(&session, sql).await;
+    }
+    run(&session_of(&lake, 1).await, "ALTER TABLE t DROP COLUMN e").await;
+    for sql in ["COMMIT", "CREATE TABLE c CLONE t", "INSERT INTO c (k, w) VALUES (10, 10)"] {
+        run(&session, sql).await;
+    }
+    assert_eq!(rows(&session, "SELECT sum(k + w), sum(g + d) FROM c").await, [(32, 60)]);
+    assert_eq!(rows(&session, "SELECT sum(s['z']), count(s['y']) FROM c").await, [(6, 0)]);
+    assert_eq!(rows(&session, "SELECT count(*), 1 FROM table_columns('c') WHERE name = 'd' AND comment = 'seven'").await, [(1, 1)]);
+    assert_eq!(rows(&session, "SELECT count(*), 1 FROM table_columns('c') WHERE name = 'g' AND generated = 'k * 2'").await, [(1, 1)]);
+    assert_eq!(refused(&session, "INSERT INTO c (k, g) VALUES (1, 1)").await.sqlstate(), "428C9");
+    assert_eq!(problems(&session, "VERIFY TABLE c ALL VERSIONS").await, []);
+}

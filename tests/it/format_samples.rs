@@ -109,6 +109,7 @@ fn fields() -> Vec<Field> {
         field_type,
         nullable: id > 1,
         metadata: if id == 2 { BTreeMap::from([("comment".into(), "in euros".into())]) } else { BTreeMap::new() },
+        initial: (id == 2).then_some(StatValue::Decimal(0)),
     };
     vec![
         field(1, None, "id", FieldType::Leaf(DataType::Int64)),
@@ -180,7 +181,16 @@ fn update() -> CommittedTransaction {
     let fields = columns.map(Some).chain(more).collect();
     let add_field = |token, parent, name: &str, field_type| {
         let metadata = BTreeMap::from([("from".into(), "ALTER".into())]);
-        Action::AddField(AddField { id: Ref::Local(Token(token)), parent, name: name.into(), field_type, nullable: true, metadata })
+        Action::AddField(AddField {
+            id: Ref::Local(Token(token)),
+            parent,
+            name: name.into(),
+            field_type,
+            nullable: true,
+            metadata,
+            initial: None,
+            in_place_of: None,
+        })
     };
     let file_without_fields =
         DataFile { columns: new_file.columns.iter().map(|c| FileColumn { field: None, ..c.clone() }).collect(), ..new_file };
@@ -202,6 +212,8 @@ fn update() -> CommittedTransaction {
                 field_type: FieldType::Leaf(DataType::Int32),
                 nullable: false,
                 metadata: BTreeMap::new(),
+                initial: Some(StatValue::Int(-7)),
+                in_place_of: Some(Ref::Committed(FieldId(11))),
             }),
             Action::AlterField(AlterField {
                 field: Ref::Local(Token(1)),

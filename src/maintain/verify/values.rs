@@ -85,7 +85,7 @@ impl Verifying {
 
 fn expected(schema: &TableSchema, fragment: &Fragment) -> Vec<Expected> {
     let column = |field: &Field| {
-        let stats = column_stats(fragment, field.id);
+        let stats = column_stats(fragment, field);
         let arrow = schema.arrow_field(field);
         let bound = |bound: &Option<_>| to_scalar(bound.as_ref()?, arrow.data_type())?.to_array_of_size(1).ok();
         let (below, above) = (bound(&stats.min), bound(&stats.max));

@@ -53,7 +53,16 @@ fn add_file(fragment: FragmentRef, row_groups: &[u32], fields: &[FieldRef]) -> A
 
 fn add_field(token: u32, parent: Option<FieldRef>, name: &str, field_type: FieldType) -> Action {
     let metadata = BTreeMap::new();
-    Action::AddField(AddField { id: Ref::Local(Token(token)), parent, name: name.into(), field_type, nullable: true, metadata })
+    Action::AddField(AddField {
+        id: Ref::Local(Token(token)),
+        parent,
+        name: name.into(),
+        field_type,
+        nullable: true,
+        metadata,
+        initial: None,
+        in_place_of: None,
+    })
 }
 
 fn remove(fragment: FragmentRef) -> Action {

@@ -181,6 +181,7 @@ fn fields_are_given_out_and_not_nested_without_end() {
         field_type,
         nullable: true,
         metadata: BTreeMap::new(),
+        initial: None,
     };
     let nested = |levels: i32, field_type: FieldType| (1..=levels).map(|id| field(id, field_type.clone())).collect::<Vec<_>>();
     let next = FieldId(1000);

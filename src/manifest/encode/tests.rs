@@ -207,6 +207,8 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
                 field_type: field_type.fields()[0].field_type.clone(),
                 nullable: flag,
                 metadata: BTreeMap::from([("k".into(), number.to_string())]),
+                initial: flag.then_some(StatValue::Int(number.into())),
+                in_place_of: number.is_multiple_of(3).then(|| pick_field(number)),
             })
         }
         6 => Action::AlterField(AlterField {
@@ -346,7 +348,8 @@ proptest! {
 
 fn simple() -> Version {
     let field_type = FieldType::Leaf(DataType::Int64);
-    let field = Field { id: FieldId(1), parent: None, name: "a".into(), field_type, nullable: true, metadata: BTreeMap::new() };
+    let field =
+        Field { id: FieldId(1), parent: None, name: "a".into(), field_type, nullable: true, metadata: BTreeMap::new(), initial: None };
     let mut snapshot = Snapshot { version: 1, schema: Arc::new(TableSchema::new(vec![field]).unwrap()), ..Snapshot::empty(7) };
     snapshot.counters = Counters { fragment: FragmentId(10), field: FieldId(2), base: BaseId(100) };
     Version { snapshot, transactions: vec![], time_ms: 0, writer: "amend".into() }

@@ -1,6 +1,6 @@
 //! The messages of actions: what a transaction is made of. The rules of the other messages hold here too.
 
-use super::{BaseRef, DataFile, DeletionFile, FieldRef, FragmentRef};
+use super::{BaseRef, DataFile, DeletionFile, FieldRef, FragmentRef, StatValue};
 use bytes::Bytes;
 use prost::{Message, Oneof};
 use std::collections::BTreeMap;
@@ -83,6 +83,10 @@ pub(crate) struct AddField {
     pub nullable: bool,
     #[prost(btree_map = "string, string", tag = "6")]
     pub metadata: BTreeMap<String, String>,
+    #[prost(message, optional, tag = "7")]
+    pub initial: Option<StatValue>,
+    #[prost(message, optional, tag = "8")]
+    pub in_place_of: Option<FieldRef>,
 }
 
 #[derive(Clone, PartialEq, Message)]

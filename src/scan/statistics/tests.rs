@@ -4,6 +4,7 @@ use super::*;
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
 use crate::table::row_address::FragmentId;
+use crate::table::schema::FieldId;
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::{Schema, i256};
 use parquet::arrow::ArrowWriter;

@@ -22,6 +22,7 @@ fn column(id: i32, name: &str, data_type: DataType) -> Field {
         field_type: FieldType::Leaf(data_type),
         nullable: true,
         metadata: BTreeMap::new(),
+        initial: None,
     }
 }
 
@@ -140,15 +141,21 @@ async fn parts_of_structs() {
 }
 
 #[tokio::test]
-async fn parts_of_structs_that_names_do_not_find_are_refused() {
-    for (table, file) in [
-        (vec![(2, "x"), (3, "z")], vec![(2, "x"), (3, "y")]),
-        (vec![(2, "x"), (4, "y")], vec![(2, "x"), (3, "y")]),
-        (vec![(3, "x"), (2, "y")], vec![(2, "x"), (3, "y")]),
+async fn parts_of_structs_are_found_by_their_ids() {
+    for (table, file, row) in [
+        (vec![(2, "x"), (3, "z")], vec![(2, "x"), (3, "y")], "{x: 2, z: 3}"),
+        (vec![(2, "x"), (4, "y")], vec![(2, "x"), (3, "y")], "{x: 2, y: }"),
+        (vec![(3, "x"), (2, "y")], vec![(2, "x"), (3, "y")], "{x: 3, y: 2}"),
+        (vec![(4, "x")], vec![(2, "x"), (3, "y")], "{x: }"),
+        (vec![(4, "z")], vec![(2, "x")], "{z: }"),
     ] {
-        let error = nested(&table, &file).await.query("SELECT s FROM t").await.unwrap_err();
-        assert!(matches!(cause(&error), Some(Error::Unsupported { .. })), "{error:?}");
+        let table = nested(&table, &file).await;
+        assert_eq!(table.rows("SELECT s FROM t").await, [row; 2]);
+        assert_eq!(table.rows("SELECT s FROM t WHERE s IS NOT NULL").await, [row; 2]);
     }
+    let swapped = nested(&[(3, "x"), (2, "y")], &[(2, "x"), (3, "y")]).await;
+    assert_eq!(swapped.rows("SELECT s['x'] FROM t WHERE s['y'] = 2").await, ["3", "3"]);
+    assert_eq!(swapped.rows("SELECT s['x'] FROM t WHERE s['y'] = 3").await, [] as [&str; 0]);
 }
 
 #[tokio::test]
@@ -237,7 +244,7 @@ fn only_what_differs_in_type_is_cast() {
     let table = TableSchema::new(vec![column(2, "c", DataType::Int64), column(1, "w", DataType::Int64), column(3, "b", DataType::Utf8)]);
     let table = table.unwrap();
     let file = arrow(&[column(1, "a", DataType::Int32), column(4, "c", DataType::Int64), column(2, "b", DataType::Int64)]);
-    let factory = FieldIdAdapterFactory::new(table.to_arrow(), Arc::default());
+    let factory = FieldIdAdapterFactory::new(&table, Arc::default()).unwrap();
     let adapter = factory.create(table.to_plain_arrow(), Arc::new(file)).unwrap();
     let read = |name: &str, index: usize| adapter.rewrite(Arc::new(Column::new(name, index))).unwrap();
     assert_eq!(read("c", 0).downcast_ref::<Column>(), Some(&Column::new("b", 2)));

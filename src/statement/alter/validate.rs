@@ -10,15 +10,17 @@ use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::expression;
 use crate::scan::provider::LakeTable;
+use crate::scan::statistics::initial;
 use crate::stage::checks::violation;
 use crate::stage::unique::{self, Key};
 use crate::table::constraint::{Constraint, Rule};
 use crate::table::schema::{FieldId, TableSchema};
-use datafusion::common::{Column, ScalarValue};
+use datafusion::common::Column;
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Refuses a constraint that a row violates.
@@ -26,10 +28,10 @@ pub async fn hold(
     state: &SessionState,
     log: &Arc<VersionLog>,
     base: &Arc<Version>,
-    schema: &TableSchema,
+    (schema, converted): (&TableSchema, &BTreeMap<FieldId, Expr>),
     constraint: &Constraint,
 ) -> Result<()> {
-    let (table, rows) = (log.table(), rows(log, base, schema, &constraint.fields)?);
+    let (table, rows) = (log.table(), rows(log, base, (schema, converted), &constraint.fields)?);
     match &constraint.rule {
         Rule::Check(kept) => {
             let condition = expression::condition(table, kept, schema)?;
@@ -48,16 +50,22 @@ pub async fn hold(
     }
 }
 
-/// The rows with those of the columns that they will have: new ones are NULL. Others are not read: who changes them is none of
+/// The rows with those of the columns that they will have: new ones have their initial values, converted ones those that they get. Others are not read: who changes them is none of
 /// the constraint's affair.
-fn rows(log: &Arc<VersionLog>, base: &Arc<Version>, schema: &TableSchema, fields: &[FieldId]) -> Result<LogicalPlan> {
+fn rows(
+    log: &Arc<VersionLog>,
+    base: &Arc<Version>,
+    (schema, converted): (&TableSchema, &BTreeMap<FieldId, Expr>),
+    fields: &[FieldId],
+) -> Result<LogicalPlan> {
     let table = Arc::new(LakeTable::new(log.clone(), None, base.clone()));
     let scan = LogicalPlanBuilder::scan(log.table(), provider_as_source(table), None)?;
     let columns = schema.columns().filter(|field| fields.is_empty() || fields.contains(&field.id)).map(|field| {
         let arrow = schema.arrow_field(field);
-        let value = match base.snapshot.schema.field(field.id) {
-            Some(present) => Expr::Column(Column::from_name(&present.name)).cast_to(arrow.data_type(), scan.schema())?,
-            None => Expr::Literal(ScalarValue::try_from(arrow.data_type())?, None),
+        let value = match (base.snapshot.schema.field(field.id), converted.get(&field.id)) {
+            (Some(present), _) => Expr::Column(Column::from_name(&present.name)).cast_to(arrow.data_type(), scan.schema())?,
+            (None, Some(value)) => value.clone(),
+            (None, None) => Expr::Literal(initial(field, arrow.data_type())?, None),
         };
         Ok(value.alias(&field.name))
     });

@@ -10,6 +10,7 @@
 
 use crate::error::{Error, Result};
 use crate::scan::expression;
+use crate::scan::generated::TO_BE_GENERATED;
 use crate::scan::provider::LakeTable;
 use crate::statement::parse::{fold, plain_name};
 use crate::table::constraint;
@@ -86,8 +87,11 @@ impl Defaults {
         let Some(lake_table) = provider.downcast_ref::<LakeTable>() else { return Ok(None) };
         let snapshot = &lake_table.planned().snapshot;
         let kept = constraint::defaults(&snapshot.config);
+        let generated = constraint::generated(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?;
+        let to_be_generated = DFParserBuilder::new(format!("{TO_BE_GENERATED}()").as_str()).build()?.parse_expr()?.expr;
         let columns = snapshot.schema.columns().map(|column| {
             let value = match kept.get(&column.id) {
+                _ if generated.iter().any(|generated| generated.field == column.id) => to_be_generated.clone(),
                 Some(kept) => expression::named(table, kept, &snapshot.schema)?,
                 None => Expr::Value(Value::Null.into()),
             };

@@ -4,7 +4,10 @@
 //! columns. A column that the source lacks is an error, as in any statement that names it.
 
 use crate::error::{Error, Result};
+use crate::scan::generated;
+use crate::scan::provider::LakeTable;
 use crate::statement::tokens::{self, is, significant_after, significant_before};
+use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
@@ -12,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::Token;
+use std::sync::Arc;
 
 /// The name that stands for all columns.
 const ALL: &str = "*";
@@ -58,7 +62,7 @@ pub async fn expand(state: &SessionState, merge: &mut Merge) -> Result<()> {
         return Ok(());
     }
     let source = known_as(&merge.source)?;
-    let columns = columns(state, &merge.table).await?;
+    let columns = given_columns(state, &merge.table).await?;
     let of_source = |column: &Ident| Expr::CompoundIdentifier(vec![source.clone(), column.clone()]);
     for clause in &mut merge.clauses {
         match &mut clause.action {
@@ -105,13 +109,30 @@ pub(super) fn known_as(table: &TableFactor) -> Result<Ident> {
 
 /// The target's columns.
 pub(super) async fn columns(state: &SessionState, table: &TableFactor) -> Result<Vec<Ident>> {
+    let (_, provider) = target(state, table).await?;
+    Ok(provider.schema().fields().iter().map(|field| Ident::with_quote('"', field.name())).collect())
+}
+
+/// Those that can be given values.
+async fn given_columns(state: &SessionState, table: &TableFactor) -> Result<Vec<Ident>> {
+    let (name, provider) = target(state, table).await?;
+    let generated = match provider.downcast_ref::<LakeTable>() {
+        Some(table) => generated::of(&name, &table.planned().snapshot)?,
+        None => vec![],
+    };
+    let schema = provider.schema();
+    let given = schema.fields().iter().filter(|field| !generated.iter().any(|column| column.name == *field.name()));
+    Ok(given.map(|field| Ident::with_quote('"', field.name())).collect())
+}
+
+async fn target(state: &SessionState, table: &TableFactor) -> Result<(String, Arc<dyn TableProvider>)> {
     let TableFactor::Table { name, .. } = table else {
         return Err(Error::invalid(format!("'{table}' is no table to merge into")));
     };
     let name = crate::statement::parse::plain_name(name)?;
     let provider = state.schema_for_ref(TableReference::bare(name.as_str()))?.table(&name).await?;
-    let provider = provider.ok_or_else(|| Error::UnknownTable { table: name, nearest: None })?;
-    Ok(provider.schema().fields().iter().map(|field| Ident::with_quote('"', field.name())).collect())
+    let provider = provider.ok_or_else(|| Error::UnknownTable { table: name.clone(), nearest: None })?;
+    Ok((name, provider))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 
 use super::assignments;
 use crate::error::{Error, Result};
+use crate::plan::generated::GeneratedColumns;
 use crate::plan::returning::{UpsertSource, target_of};
 use crate::plan::rule::with_nulls_let_through;
 use crate::statement::parse::fold;
@@ -91,7 +92,8 @@ impl Upsert {
         let target = TableReference::bare(fold(&self.target));
         let of = |table: &TableReference, column: &str| Expr::Column(Column::new(Some(table.clone()), column));
         let excluded = TableReference::bare(EXCLUDED);
-        let mut rows = with_nulls_let_through(insert.input.as_ref().clone())?;
+        let generated = GeneratedColumns::of(&table)?;
+        let mut rows = generated.inserted(with_nulls_let_through(insert.input.as_ref().clone())?, &table)?;
         let (mut update, mut second) = (None, None);
         match &self.conflict.action {
             OnConflictAction::DoNothing => rows = first_of_each(rows, &key_columns)?,
@@ -105,7 +107,9 @@ impl Upsert {
                 update = Some(clause);
             }
         }
-        let all: Vec<String> = insert.target.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let columns = insert.target.schema();
+        let all = columns.fields().iter().map(|field| field.name().clone());
+        let all: Vec<String> = all.filter(|column| !generated.is_generated(column)).collect();
         let insertion = MergeIntoClause {
             kind: MergeIntoClauseKind::NotMatched,
             predicate: None,

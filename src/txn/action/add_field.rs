@@ -1,5 +1,6 @@
 //! `AddField`: a new field, or one that was dropped and comes back under its old id. Rows written before a new field read as
-//! NULL there; files that were written for one that comes back carry its id, and can be named again.
+//! its initial value there, or NULL; files that were written for one that comes back carry its id, and can be named again. A
+//! field in place of another has the values of that one in another form: its transaction writes them for all rows.
 //!
 //! Applied: a token gets the next field id; an id that exists already is claimed, if it was given out and no field of the
 //! schema has it. Parts of a nested field are added one by one, parents first.
@@ -11,6 +12,7 @@ use crate::manifest::frame::DecodeError;
 use crate::manifest::record::{required, type_from_wire, type_to_wire};
 use crate::manifest::wire;
 use crate::table::schema::{Field, FieldType};
+use crate::table::stats::StatValue;
 use crate::txn::footprint::{Coordinate, Footprint, Mode};
 use crate::txn::refs::{FieldRef, Ref};
 use std::collections::BTreeMap;
@@ -30,6 +32,11 @@ pub struct AddField {
     pub nullable: bool,
     /// Arrow metadata.
     pub metadata: BTreeMap<String, String>,
+    /// Its value in rows of fragments that do not hold it; `None`: NULL.
+    pub initial: Option<StatValue>,
+    /// The field whose place among the columns it takes, and whose values it has in another form. The same transaction drops that
+    /// one.
+    pub in_place_of: Option<FieldRef>,
 }
 
 impl AddField {
@@ -40,15 +47,17 @@ impl AddField {
             Ref::Local(token) => to.mint_field(token)?,
             Ref::Committed(id) => to.claim_field(id)?,
         };
-        to.add_field(Field {
+        let before = self.in_place_of.map(|field| to.field(field)).transpose()?;
+        let field = Field {
             id,
             parent,
             name: self.name.clone(),
             field_type: self.field_type.clone(),
             nullable: self.nullable,
             metadata: self.metadata.clone(),
-        });
-        Ok(())
+            initial: self.initial.clone(),
+        };
+        to.add_field(field, before)
     }
 
     /// What it writes and needs.
@@ -56,6 +65,10 @@ impl AddField {
         match self.id {
             Ref::Committed(id) => into.claim(Coordinate::FieldDefinition(id), Mode::Writes),
             Ref::Local(_) => into.adds_field(),
+        }
+        // Rows that others bring have no value in this form.
+        if let Some(Ref::Committed(id)) = self.in_place_of {
+            into.convert(id);
         }
         let parent = match self.parent {
             None => None,
@@ -81,6 +94,8 @@ impl From<&AddField> for wire::AddField {
             r#type: type_to_wire(&action.field_type),
             nullable: action.nullable,
             metadata: action.metadata.clone(),
+            initial: action.initial.as_ref().map(Into::into),
+            in_place_of: action.in_place_of.map(Into::into),
         }
     }
 }
@@ -96,6 +111,8 @@ impl TryFrom<wire::AddField> for AddField {
             name: action.name,
             nullable: action.nullable,
             metadata: action.metadata,
+            initial: action.initial.map(StatValue::try_from).transpose()?,
+            in_place_of: action.in_place_of.map(FieldRef::try_from).transpose()?,
         })
     }
 }

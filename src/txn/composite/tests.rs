@@ -33,7 +33,16 @@ fn the_next_tokens_are_after_the_largest_of_their_kind() {
     let base = Base { name: None, location: String::new() };
     let some = transaction(vec![
         vec![fragment(Ref::Local(Token(4))), fragment(Ref::Committed(FragmentId(90)))],
-        vec![Action::AddField(AddField { id: Ref::Local(Token(6)), parent: None, name, field_type, nullable: true, metadata })],
+        vec![Action::AddField(AddField {
+            id: Ref::Local(Token(6)),
+            parent: None,
+            name,
+            field_type,
+            nullable: true,
+            metadata,
+            initial: None,
+            in_place_of: None,
+        })],
         vec![fragment(Ref::Local(Token(2))), Action::AddBase(AddBase { token: Token(8), base })],
     ]);
     assert_eq!([some.next_fragment_token(), some.next_field_token(), some.next_base_token()], [Token(5), Token(7), Token(9)]);

@@ -94,7 +94,16 @@ fn a_change_of_address_names_both_sides_and_its_map() {
 fn actions_of_fields_name_them_and_what_they_become() {
     let add = |nullable| {
         let (field_type, metadata) = (FieldType::Leaf(DataType::Int32), BTreeMap::new());
-        Action::AddField(AddField { id: Ref::Local(Token(0)), parent: None, name: "n".into(), field_type, nullable, metadata })
+        Action::AddField(AddField {
+            id: Ref::Local(Token(0)),
+            parent: None,
+            name: "n".into(),
+            field_type,
+            nullable,
+            metadata,
+            initial: None,
+            in_place_of: None,
+        })
     };
     assert_eq!(told(add(true)), says(None, &[5], None, false, "n Int32"));
     assert_eq!(told(add(false)), says(None, &[5], None, false, "n Int32 NOT NULL"));
@@ -140,7 +149,9 @@ fn claims_in_words() {
                 name: "part".into(),
                 field_type: FieldType::Leaf(DataType::Int32),
                 nullable: true,
-                metadata: BTreeMap::new()
+                metadata: BTreeMap::new(),
+                initial: None,
+                in_place_of: None,
             }),
             Action::ConfigUpdate(ConfigUpdate { entries, replace: true }),
             Action::AssertUniqueKeys(AssertUniqueKeys { fields: vec![NEW_FIELD], scheme: 1, hashes: Arc::new([7, 8].into()) }),

@@ -104,7 +104,16 @@ pub(super) fn set_up(sizes: &[u8], draft: &mut Draft) {
         fields.push(Some(Ref::Local(token)));
         let (name, metadata) = ((*name).to_owned(), BTreeMap::new());
         let field_type = FieldType::Leaf(DataType::Int32);
-        actions.push(Action::AddField(AddField { id: Ref::Local(token), parent: None, name, field_type, nullable: false, metadata }));
+        actions.push(Action::AddField(AddField {
+            id: Ref::Local(token),
+            parent: None,
+            name,
+            field_type,
+            nullable: false,
+            metadata,
+            initial: None,
+            in_place_of: None,
+        }));
     }
     if let Some((fragment, size)) = fragments.first() {
         let file = data_file("data/first.parquet", u32::from(*size), fields.len());
@@ -219,7 +228,16 @@ impl Speaker<'_> {
                 let field = Ref::Local(draft.field_token());
                 let Ref::Local(token) = field else { return None };
                 let (field_type, metadata) = (FieldType::Leaf(DataType::Int64), BTreeMap::new());
-                let add = AddField { id: Ref::Local(token), parent: None, name: name.into(), field_type, nullable: true, metadata };
+                let add = AddField {
+                    id: Ref::Local(token),
+                    parent: None,
+                    name: name.into(),
+                    field_type,
+                    nullable: true,
+                    metadata,
+                    initial: None,
+                    in_place_of: None,
+                };
                 act(draft, "ADD COLUMN", Action::AddField(add));
                 if let Some(seen) = filled.and_then(|pick| pick_of(&draft.seen, pick)) {
                     let (fragment, rows) = (seen.fragment, seen.rows.len() as u32);

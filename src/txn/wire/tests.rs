@@ -33,7 +33,16 @@ fn add_reserved(id: u32) -> Action {
 
 fn add_field(token: u32, parent: Option<FieldRef>) -> Action {
     let (name, metadata) = ("f".into(), BTreeMap::new());
-    Action::AddField(AddField { id: Ref::Local(Token(token)), parent, name, field_type: FieldType::Struct, nullable: true, metadata })
+    Action::AddField(AddField {
+        id: Ref::Local(Token(token)),
+        parent,
+        name,
+        field_type: FieldType::Struct,
+        nullable: true,
+        metadata,
+        initial: None,
+        in_place_of: None,
+    })
 }
 
 fn set_deletion_file(vector: &[u32], added: &[u32], replaced: &[u32]) -> SetDeletionFile {

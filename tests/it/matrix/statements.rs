@@ -43,6 +43,7 @@ pub const STATEMENTS: &[Statement] = &[
     said("DROP NOT NULL", "ALTER TABLE t ALTER COLUMN {c} DROP NOT NULL"),
     said("SET NOT NULL", "ALTER TABLE t ALTER COLUMN {o} SET NOT NULL"),
     said("ALTER TYPE", "ALTER TABLE t ALTER COLUMN {u} TYPE BIGINT"),
+    said("ALTER TYPE of values", "ALTER TABLE t ALTER COLUMN {u} TYPE SMALLINT"),
     said("SET property", "ALTER TABLE t SET TBLPROPERTIES ('{n}' = '{d}')"),
     said("ADD CONSTRAINT", "ALTER TABLE t ADD CONSTRAINT {n} CHECK ({c} < 1000)"),
     said("TRUNCATE", "TRUNCATE TABLE t"),

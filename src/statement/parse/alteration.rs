@@ -1,0 +1,184 @@
+//! ALTER TABLE where DataFusion does not parse it: UNSET TBLPROPERTIES, ADD FILES, parts of columns, and USING after a type.
+//!
+//! Goes in: a parser at the beginning of the statement. Comes out: the statement, or nothing if DataFusion parses it.
+
+use super::{Command, FilesOf, UnsetProperties, plain_name, skip, text, words};
+use crate::error::{Error, Result};
+use datafusion::common::DataFusionError;
+use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+use datafusion::sql::sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, DataType, Ident, ObjectName, Statement as SqlStatement,
+};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+/// An ALTER TABLE that DataFusion does not parse; `None` if it is another.
+pub(super) fn own(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
+    skip(parser, 2);
+    let if_exists = words(parser, 2) == ["IF", "EXISTS"];
+    if if_exists {
+        skip(parser, 2);
+    }
+    let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
+    match words(parser, 2).as_slice() {
+        ["UNSET", "TBLPROPERTIES"] => {
+            let table = plain_name(&name)?;
+            skip(parser, 2);
+            let keys = parser.parser.parse_parenthesized_column_list(IsOptional::Mandatory, false);
+            let keys = keys.map_err(datafusion::common::DataFusionError::from)?;
+            let keys = keys.into_iter().map(|key| key.value).collect();
+            Ok(Some(Command::UnsetProperties(UnsetProperties { table, if_exists, keys })))
+        }
+        ["ADD", "FILES"] => {
+            skip(parser, 2);
+            // A column may be called files.
+            let Some(pattern) = text(parser) else { return Ok(None) };
+            Ok(Some(Command::AddFiles(FilesOf { table: plain_name(&name)?, lenient: if_exists, pattern })))
+        }
+        _ if names_a_part(parser) => {
+            let operations = parts(parser)?;
+            Ok(Some(Command::AlterParts(AlterParts { table: plain_name(&name)?, if_exists, operations })))
+        }
+        _ if says_using(parser) => Ok(Some(Command::Sql(Box::new(operations(parser, name, if_exists)?)))),
+        _ => Ok(None),
+    }
+}
+
+/// Whether an operation on a part of a column follows: `ADD s.a ..`, `DROP COLUMN s.a`, `RENAME s.a ..`.
+fn names_a_part(parser: &DFParser<'_>) -> bool {
+    let token = |at: usize| parser.parser.peek_nth_token(at).token;
+    let is = |at: usize, words: &[Keyword]| matches!(token(at), Token::Word(word) if words.contains(&word.keyword));
+    if !is(0, &[Keyword::ADD, Keyword::DROP, Keyword::RENAME]) {
+        return false;
+    }
+    let mut at = 1;
+    for word in [Keyword::COLUMN, Keyword::IF, Keyword::NOT, Keyword::EXISTS] {
+        // A column may have such a name.
+        at += usize::from(is(at, &[word]) && token(at + 1) != Token::Period);
+    }
+    matches!(token(at), Token::Word(_)) && token(at + 1) == Token::Period
+}
+
+/// The operations on parts of columns. All of a statement are.
+fn parts(parser: &mut DFParser<'_>) -> Result<Vec<PartOperation>> {
+    let mut operations = Vec::new();
+    loop {
+        if !names_a_part(parser) {
+            return Err(Error::invalid("parts of columns are altered in a statement of their own"));
+        }
+        operations.push(part(&mut parser.parser).map_err(DataFusionError::from)?);
+        match parser.parser.peek_token().token {
+            Token::Comma => parser.parser.next_token(),
+            Token::EOF | Token::SemiColon => return Ok(operations),
+            other => {
+                return Err(Error::unsupported(format!("'{other}' after a part of a column"), Some("a part takes a type, and no more")));
+            }
+        };
+    }
+}
+
+fn part(parser: &mut Parser<'_>) -> Result<PartOperation, ParserError> {
+    let next = |parser: &mut Parser<'_>| -> Result<Vec<Ident>, ParserError> {
+        let mut path = vec![parser.parse_identifier()?];
+        while parser.consume_token(&Token::Period) {
+            path.push(parser.parse_identifier()?);
+        }
+        Ok(path)
+    };
+    let word = parser.next_token();
+    let starts_path = parser.peek_nth_token(1).token == Token::Period;
+    let _ = !starts_path && parser.parse_keyword(Keyword::COLUMN);
+    let starts_path = parser.peek_nth_token(1).token == Token::Period;
+    match word.token {
+        Token::Word(word) if word.keyword == Keyword::ADD => {
+            let if_not_exists = !starts_path && parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
+            Ok(PartOperation::Add { path: next(parser)?, data_type: parser.parse_data_type()?, if_not_exists })
+        }
+        Token::Word(word) if word.keyword == Keyword::DROP => {
+            let if_exists = !starts_path && parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+            let path = next(parser)?;
+            let cascade = parser.parse_keyword(Keyword::CASCADE);
+            let _ = !cascade && parser.parse_keyword(Keyword::RESTRICT);
+            Ok(PartOperation::Drop { path, if_exists, cascade })
+        }
+        _ => {
+            let path = next(parser)?;
+            parser.expect_keyword(Keyword::TO)?;
+            Ok(PartOperation::Rename { path, to: parser.parse_identifier()? })
+        }
+    }
+}
+
+/// ALTER TABLE [IF EXISTS] t of parts of columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AlterParts {
+    /// The table.
+    pub table: String,
+    /// Whether it is no error that there is no such table.
+    pub if_exists: bool,
+    /// What is done, one after another.
+    pub operations: Vec<PartOperation>,
+}
+
+/// What is done with a part of a column; its path begins with the column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PartOperation {
+    /// ADD [COLUMN] [IF NOT EXISTS] s.a type.
+    Add {
+        /// The part.
+        path: Vec<Ident>,
+        /// Its type.
+        data_type: DataType,
+        /// Whether it may be there.
+        if_not_exists: bool,
+    },
+    /// DROP [COLUMN] [IF EXISTS] s.a [CASCADE].
+    Drop {
+        /// The part.
+        path: Vec<Ident>,
+        /// Whether it is no error that there is none.
+        if_exists: bool,
+        /// Whether constraints on it go, too.
+        cascade: bool,
+    },
+    /// RENAME [COLUMN] s.a TO b.
+    Rename {
+        /// The part.
+        path: Vec<Ident>,
+        /// Its new name.
+        to: Ident,
+    },
+}
+
+/// Whether the word is somewhere in what is left.
+fn says_using(parser: &DFParser<'_>) -> bool {
+    let tokens = (0..).map(|at| parser.parser.peek_nth_token(at).token);
+    tokens.take_while(|token| *token != Token::EOF).any(|token| matches!(token, Token::Word(word) if word.keyword == Keyword::USING))
+}
+
+/// The operations on a table, each of which may end in USING.
+fn operations(parser: &mut DFParser<'_>, name: ObjectName, if_exists: bool) -> Result<Statement> {
+    let operation = |parser: &mut Parser<'_>| -> Result<AlterTableOperation, ParserError> {
+        let mut operation = parser.parse_alter_table_operation()?;
+        if let AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetDataType { using: using @ None, .. }, .. } = &mut operation
+            && parser.parse_keyword(Keyword::USING)
+        {
+            *using = Some(parser.parse_expr()?);
+        }
+        Ok(operation)
+    };
+    let operations = parser.parser.parse_comma_separated(operation).map_err(DataFusionError::from)?;
+    let altered = AlterTable {
+        name,
+        if_exists,
+        only: false,
+        operations,
+        location: None,
+        on_cluster: None,
+        table_type: None,
+        end_token: AttachedToken::empty(),
+    };
+    Ok(Statement::Statement(Box::new(SqlStatement::AlterTable(altered))))
+}
