@@ -58,15 +58,16 @@ pub async fn add_files(table: &str, version: &Version, pattern: &str, lake: &str
 pub async fn create_table(lake: &Lake, files: &FilesOf, statement: &str) -> Result<Done> {
     let name = &files.table;
     create::check_name(name)?;
-    if lake.find(name).await?.is_some() {
+    if lake.is_taken(name).await? {
         return match files.lenient {
             true => Ok(create::done(0, None, 0)),
-            false => Err(Error::TableExists { table: name.clone() }),
+            false => Err(Error::TableExists { table: name.to_string() }),
         };
     }
-    let found = read(name, &files.pattern, lake.location()).await?;
-    let schema = create::schema(name, &columns_of(&found)?, FieldId(1))?;
-    let rows = step(name, &schema, found, None, statement)?;
+    let shown = name.to_string();
+    let found = read(&shown, &files.pattern, lake.location()).await?;
+    let schema = create::schema(&shown, &columns_of(&found)?, FieldId(1))?;
+    let rows = step(&shown, &schema, found, None, statement)?;
     let inserted = rows.counts.inserted;
     let Made { step, objects } = create::of_nothing(Step { operation: "CREATE TABLE".into(), ..rows }, &schema, FieldId(1), statement);
     let first = staged(0, step, vec![], objects);

@@ -5,9 +5,11 @@
 //! column may be dropped and another added under its name.
 
 use super::constraints::{self, Asked};
-use super::parse::{FilesOf, UnsetProperties, fold, plain_name};
+use super::names::Names;
+use super::parse::{FilesOf, UnsetProperties, fold};
 use super::{adopt, create};
 use crate::error::{Error, Result, nearest_name};
+use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
@@ -67,11 +69,11 @@ pub enum Alteration<'a> {
 
 impl Alteration<'_> {
     /// The table.
-    pub fn table(&self) -> Result<String> {
+    pub fn table(&self, names: &Names) -> Result<TableName> {
         match self {
-            Alteration::Operations(alter) => plain_name(&alter.name),
+            Alteration::Operations(alter) => names.table(&alter.name),
             Alteration::Unset(unset) => Ok(unset.table.clone()),
-            Alteration::Comment { table, .. } => plain_name(table),
+            Alteration::Comment { table, .. } => names.table(table),
             Alteration::AddFiles { files, .. } => Ok(files.table.clone()),
         }
     }
@@ -530,7 +532,7 @@ async fn arrow_field(state: &SessionState, table: &str, definition: &ColumnDef) 
         }
     }
     let create = format!("CREATE TABLE amend_new_column ({definition})");
-    let parsed = super::parse::parse(&create, &super::parse::Syntax::of(&state.config_options().sql_parser)?)?;
+    let parsed = super::parse::parse(&create, &super::parse::Syntax::of(&state.config_options().sql_parser, Names::default())?)?;
     let super::parse::Command::Sql(parsed) = parsed else { return Err(Error::internal("a column definition is no SQL")) };
     match *parsed {
         DfStatement::Statement(parsed) if matches!(*parsed, Statement::CreateTable(_)) => {

@@ -7,6 +7,7 @@ use super::constraints::Definition;
 use super::lake::Lake;
 use crate::commit::staged::objects;
 use crate::error::{Error, Result};
+use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::plan::options::options;
@@ -33,19 +34,19 @@ use std::sync::Arc;
 pub async fn create_table(
     lake: &Lake,
     state: &SessionState,
+    name: &TableName,
     create: &CreateMemoryTable,
     definition: &Definition,
     statement: &str,
 ) -> Result<Done> {
-    let name = create.name.table().to_owned();
-    check(create, &name)?;
-    if lake.find(&name).await?.is_some() {
+    check(create, name)?;
+    if lake.is_taken(name).await? {
         if create.if_not_exists {
             return Ok(done(0, None, 0));
         }
-        return Err(Error::TableExists { table: name });
+        return Err(Error::TableExists { table: name.to_string() });
     }
-    let table = lake.new_table(&name);
+    let table = lake.new_table(name);
     let made = make(state, &table.log, create, definition, FieldId(1), statement).await?;
     let inserted = made.step.counts.inserted;
     let files_written = made.objects.len();
@@ -93,17 +94,17 @@ async fn make(
     first: FieldId,
     statement: &str,
 ) -> Result<Made> {
-    let name = create.name.table().to_owned();
+    let name = log.table();
     let (schema, query) = match create.input.as_ref() {
-        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => (schema(&name, create.input.schema().as_arrow(), first)?, None),
+        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => (schema(name, create.input.schema().as_arrow(), first)?, None),
         query => {
             // Only now it is known of which types the columns are: CASE and UNION are coerced.
             let query = state.optimize(query)?;
             let columns = columns_of_query(query.schema().as_arrow(), &definition.not_null);
-            (schema(&name, &columns, first)?, Some(query))
+            (schema(name, &columns, first)?, Some(query))
         }
     };
-    let entries = definition.properties(&name, &schema)?;
+    let entries = definition.properties(name, &schema)?;
     let schema = Arc::new(schema);
     let operation = if create.or_replace { "CREATE OR REPLACE TABLE" } else { "CREATE TABLE" };
     let step = match query {
@@ -112,7 +113,7 @@ async fn make(
             let operation = if create.or_replace { "CREATE OR REPLACE TABLE AS" } else { "CREATE TABLE AS" };
             let stop = Arc::<Stop>::default();
             let spec = WriteSpec {
-                table: name.clone(),
+                table: name.to_owned(),
                 store: log.store().clone(),
                 schema: schema.clone(),
                 changes: RowChanges::Insert,
@@ -140,7 +141,7 @@ pub(super) fn done(inserted: u64, version: Option<u64>, files_written: usize) ->
 }
 
 /// Refuses what a table cannot have yet.
-pub fn check(create: &CreateMemoryTable, name: &str) -> Result<()> {
+pub fn check(create: &CreateMemoryTable, name: &TableName) -> Result<()> {
     let refuse = |what: &str, instead: Option<&str>| Err(Error::unsupported(format!("CREATE TABLE '{name}' with {what}"), instead));
     if create.or_replace && create.if_not_exists {
         return refuse("OR REPLACE and IF NOT EXISTS", Some("say one of them"));
@@ -148,17 +149,13 @@ pub fn check(create: &CreateMemoryTable, name: &str) -> Result<()> {
     if create.temporary {
         return refuse("TEMPORARY", None);
     }
-    check_name(name)?;
-    match create.name.schema() {
-        None | Some(super::lake::DEFAULT_NAMESPACE) => Ok(()),
-        Some(namespace) => refuse(&format!("the namespace '{namespace}'"), Some("tables live in the namespace public")),
-    }
+    check_name(name)
 }
 
 /// Refuses a name that would be read as something else.
-pub(super) fn check_name(name: &str) -> Result<()> {
-    match name.contains('@') {
-        true => Err(Error::unsupported(format!("CREATE TABLE '{name}' with '@' in its name"), Some("t@v3 means version 3 of t"))),
+pub(super) fn check_name(name: &TableName) -> Result<()> {
+    match name.name.contains('@') {
+        true => Err(Error::unsupported(format!("a table or view '{name}' with '@' in its name"), Some("t@v3 means version 3 of t"))),
         false => Ok(()),
     }
 }

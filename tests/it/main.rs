@@ -22,6 +22,7 @@ mod layout;
 mod leftovers;
 mod lying_store;
 mod matrix;
+mod names;
 mod parity;
 mod parity_adopt;
 mod processes;
