@@ -12,6 +12,7 @@
 
 pub mod checks;
 pub mod commit_exec;
+pub mod course;
 mod deletions;
 pub mod engine_error;
 pub mod foreign;
@@ -21,6 +22,7 @@ pub mod marks;
 mod old_values;
 pub mod parts;
 mod places;
+pub mod progress;
 mod reads;
 mod replacing;
 mod returning;

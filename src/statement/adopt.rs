@@ -21,7 +21,7 @@ use crate::manifest::version::Version;
 use crate::scan::statistics::{from_parquet, from_scalar};
 use crate::stage::commit_exec::staged;
 use crate::stage::foreign::{ForeignFile, read_footers};
-use crate::stage::scope::Done;
+use crate::stage::scope::{Done, SessionScope};
 use crate::stage::write_exec::take_fields;
 use crate::store::base::{self, LOCAL_FILES};
 use crate::table::constraint;
@@ -55,7 +55,7 @@ pub async fn add_files(table: &str, version: &Version, pattern: &str, lake: &str
 }
 
 /// Creates a table of files. The first of them says which columns it has.
-pub async fn create_table(lake: &Lake, files: &FilesOf, statement: &str) -> Result<Done> {
+pub async fn create_table(lake: &Lake, scope: &SessionScope, files: &FilesOf, statement: &str) -> Result<Done> {
     let name = &files.table;
     create::check_name(name)?;
     if lake.is_taken(name).await? {
@@ -70,6 +70,7 @@ pub async fn create_table(lake: &Lake, files: &FilesOf, statement: &str) -> Resu
     let rows = step(&shown, &schema, found, None, statement)?;
     let inserted = rows.counts.inserted;
     let Made { step, objects } = create::of_nothing(Step { operation: "CREATE TABLE".into(), ..rows }, &schema, FieldId(1), statement);
+    scope.commits()?;
     let first = staged(0, step, vec![], objects);
     match lake.create_table(lake.new_table(name), first).await {
         Ok(version) => Ok(create::done(inserted, Some(version), 0)),

@@ -24,7 +24,7 @@ use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::stage::commit_exec::staged;
-use crate::stage::scope::Done;
+use crate::stage::scope::{Done, SessionScope};
 use crate::stage::write_exec::take_fields;
 use crate::store::base;
 use crate::table::constraint::{self, Constraint, Rule};
@@ -49,7 +49,7 @@ pub struct CloneOf {
 }
 
 /// Creates a clone.
-pub async fn create_clone(lake: &Lake, clone: &CloneOf, statement: &str) -> Result<Done> {
+pub async fn create_clone(lake: &Lake, scope: &SessionScope, clone: &CloneOf, statement: &str) -> Result<Done> {
     let name = &clone.table;
     create::check_name(name)?;
     if lake.is_taken(name).await? {
@@ -75,6 +75,7 @@ pub async fn create_clone(lake: &Lake, clone: &CloneOf, statement: &str) -> Resu
     };
     let step = step(&source, &version.snapshot, statement).await?;
     let inserted = step.counts.inserted;
+    scope.commits()?;
     match lake.create_table(lake.new_table(name), staged(0, step, vec![], vec![])).await {
         Ok(version) => Ok(create::done(inserted, Some(version), 0)),
         Err(Error::TableExists { .. }) if clone.lenient => Ok(create::done(0, None, 0)),

@@ -5,7 +5,7 @@
 
 use super::constraints::Definition;
 use super::lake::Lake;
-use crate::commit::staged::objects;
+use crate::commit::staged::{objects, remove};
 use crate::error::{Error, Result};
 use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
@@ -14,7 +14,7 @@ use crate::plan::options::options;
 use crate::scan::address;
 use crate::stage::commit_exec::{collect_step, staged};
 use crate::stage::row_changes::RowChanges;
-use crate::stage::scope::Done;
+use crate::stage::scope::{Done, SessionScope};
 use crate::stage::stop::Stop;
 use crate::stage::write_exec::{WriteExec, WriteSpec};
 use crate::store::ObjectName;
@@ -26,6 +26,7 @@ use datafusion::arrow::datatypes::{FieldRef, Fields, Schema};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{CreateMemoryTable, LogicalPlan};
 use datafusion::parquet::arrow::ArrowSchemaConverter;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 /// Creates a table. What `definition` says of its rows DataFusion's plan has forgotten.
 pub async fn create_table(
     lake: &Lake,
-    state: &SessionState,
+    (scope, state): (&SessionScope, &SessionState),
     name: &TableName,
     create: &CreateMemoryTable,
     definition: &Definition,
@@ -47,9 +48,13 @@ pub async fn create_table(
         return Err(Error::TableExists { table: name.to_string() });
     }
     let table = lake.new_table(name);
-    let made = make(state, &table.log, create, definition, FieldId(1), statement).await?;
+    let made = make(scope, state, &table.log, create, definition, FieldId(1), statement).await?;
     let inserted = made.step.counts.inserted;
     let files_written = made.objects.len();
+    if let Err(stopped) = scope.commits() {
+        remove(table.log.store(), &made.objects).await;
+        return Err(stopped);
+    }
     let first = staged(0, made.step, vec![], made.objects);
     match lake.create_table(table, first).await {
         Ok(version) => Ok(done(inserted, Some(version), files_written)),
@@ -68,14 +73,14 @@ pub struct Made {
 
 /// The table anew: all that was in `base` goes, properties too.
 pub async fn replacement(
-    state: &SessionState,
+    (scope, state): (&SessionScope, &SessionState),
     log: &VersionLog,
     base: &Snapshot,
     create: &CreateMemoryTable,
     definition: &Definition,
     statement: &str,
 ) -> Result<Made> {
-    let mut made = make(state, log, create, definition, base.counters.field, statement).await?;
+    let mut made = make(scope, state, log, create, definition, base.counters.field, statement).await?;
     let mut before = vec![Action::ResetTable(ResetTable)];
     if !base.config.is_empty() {
         before.push(Action::ConfigUpdate(ConfigUpdate { entries: BTreeMap::new(), replace: true }));
@@ -87,6 +92,7 @@ pub async fn replacement(
 
 /// The fields, numbered from `first` on, and the rows of a table.
 async fn make(
+    scope: &SessionScope,
     state: &SessionState,
     log: &VersionLog,
     create: &CreateMemoryTable,
@@ -123,7 +129,8 @@ async fn make(
                 stop: stop.clone(),
             };
             let plan = state.create_physical_plan(&query).await?;
-            let write = Arc::new(CoalescePartitionsExec::new(Arc::new(WriteExec::new(plan, Arc::new(spec)))));
+            let write: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(Arc::new(WriteExec::new(plan, Arc::new(spec)))));
+            scope.watch(&write);
             collect_step(write, operation, statement.to_owned(), log, &stop, state.task_ctx()).await?
         }
     };

@@ -21,7 +21,9 @@ use crate::plan::returning::target_of;
 use crate::plan::subqueries::{self, Left};
 use crate::scan::pin::{ReadView, SessionView};
 use crate::stage::commit_exec::returns_rows;
+use crate::stage::course::Course;
 use crate::stage::gather::Gatherer;
+use crate::stage::progress::Progress;
 use crate::stage::scope::{Done, SessionScope};
 use crate::store::env;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
@@ -89,6 +91,17 @@ impl Session {
     /// Whether a transaction is open.
     pub fn in_transaction(&self) -> bool {
         self.scope.in_transaction()
+    }
+
+    /// How much the statement that runs has done so far; `None` if none runs, or it is not there yet.
+    pub fn progress(&self) -> Option<Progress> {
+        self.scope.progress()
+    }
+
+    /// Stops the statement that runs, unless it commits already. Whoever gets [`Course::Running`] drops the future of `execute`:
+    /// nothing has come of the statement, and nothing will; an open transaction can only be rolled back.
+    pub fn stop(&self) -> Course {
+        self.scope.stop()
     }
 
     /// Runs one statement to its end. A query's rows are collected.
@@ -329,6 +342,7 @@ impl Session {
         let context = Arc::new(frame.task_ctx());
         let physical = frame.create_physical_plan().await?;
         let (schema, returns) = (physical.schema(), returns_rows(&physical));
+        self.scope.watch(&physical);
         let batches = collect(physical, context).await?;
         match self.scope.take_done() {
             Some(done) if !explains && !returns => Ok(changed(done)),
@@ -338,6 +352,7 @@ impl Session {
 
     /// Runs a plan of ours that changes a table.
     async fn changing(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Outcome> {
+        self.scope.watch(&plan);
         collect(plan, self.ctx.task_ctx()).await?;
         match self.scope.take_done() {
             Some(done) => Ok(changed(done)),
@@ -361,6 +376,8 @@ impl Session {
                  if there are none, say SET amend.allow_short_retention = true",
             ));
         }
+        // What it has removed is removed.
+        self.scope.commits()?;
         let removed = self.lake.vacuum(wanted.table.as_ref(), retain_ms, wanted.dry_run, sql).await?;
         let columns: [(&str, ArrayRef); 3] = [
             ("path", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.path.as_str())))),
@@ -372,6 +389,7 @@ impl Session {
     }
 
     async fn commit(&self) -> Result<Outcome> {
+        self.scope.commits()?;
         let open = self.scope.end()?;
         if open.has_failed()
             && let Some(statement) = open.clone().into_discarded()

@@ -33,5 +33,6 @@ mod schedules;
 mod shell;
 mod slt;
 mod support;
+mod terminal;
 mod vacuum;
 mod verify;

@@ -47,9 +47,13 @@ impl Session {
                 let facts = CommitFacts { reran: runs.reran(), ..CommitFacts::default() };
                 return Ok(done(counts, None, facts, runs.into_conflicts()));
             }
+            self.scope.commits()?;
             match runs.publish(&log, staged(base.snapshot.version, step, vec![], vec![])).await {
                 // Another was first: the column may be there by now, or the statement has to say so.
-                Err(Error::Conflict(report)) => runs.again(&log, Some(report)).await.map(drop)?,
+                Err(Error::Conflict(report)) => {
+                    self.scope.runs_again();
+                    runs.again(&log, Some(report)).await.map(drop)?;
+                }
                 Err(error) => return Err(error),
                 Ok(committed) => return Ok(done(counts, committed.version, committed.facts, runs.into_conflicts())),
             }
@@ -77,7 +81,7 @@ impl Session {
             if self.is_anothers(name).await? {
                 return name_is_taken(name, create.if_not_exists);
             }
-            match create::create_table(&self.lake, state, name, &create, definition, sql).await {
+            match create::create_table(&self.lake, (&self.scope, state), name, &create, definition, sql).await {
                 // Another created it first, and is replaced.
                 Err(Error::TableExists { .. }) if create.or_replace => {}
                 done => return done.map(changed),
@@ -94,7 +98,7 @@ impl Session {
         if self.is_anothers(&files.table).await? {
             return name_is_taken(&files.table, files.lenient);
         }
-        Ok(changed(adopt::create_table(&self.lake, files, sql).await?))
+        Ok(changed(adopt::create_table(&self.lake, &self.scope, files, sql).await?))
     }
 
     pub(super) async fn create_clone(&self, clone: &CloneOf, sql: &str) -> Result<Outcome> {
@@ -102,7 +106,7 @@ impl Session {
         if self.is_anothers(&clone.table).await? {
             return name_is_taken(&clone.table, clone.lenient);
         }
-        Ok(changed(clone::create_clone(&self.lake, clone, sql).await?))
+        Ok(changed(clone::create_clone(&self.lake, &self.scope, clone, sql).await?))
     }
 
     /// Whether a name is that of a view or a table of this session alone.

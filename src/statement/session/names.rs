@@ -29,6 +29,7 @@ impl Session {
             return Err(Error::unsupported(format!("renaming '{from}', which only this session has,"), Some("create it anew")));
         }
         let what = if rename.of_view { Renamed::View } else { Renamed::Relation };
+        self.scope.commits()?;
         match self.lake.rename(from, to, what).await {
             // Nothing is said of a schema that is missing where it is to go.
             Err(error) if rename.if_exists && error.kind() == ErrorKind::NotFound && !self.lake.is_taken(from).await.unwrap_or(false) => {
@@ -46,6 +47,7 @@ impl Session {
         let Some(namespace) = self.names().namespace(name)? else { return Ok(None) };
         self.no_transaction("CREATE SCHEMA")?;
         // Where the host has one of that name, what is in it stays beside.
+        self.scope.commits()?;
         self.lake.create_namespace(&namespace, if_not_exists).await?;
         Ok(Some(Outcome::Done("CREATE SCHEMA".into())))
     }
@@ -61,6 +63,7 @@ impl Session {
         if !has_it && self.ctx.catalog(self.names().lake()).is_some_and(|catalog| catalog.schema(&namespace).is_some()) {
             return Ok(None);
         }
+        self.scope.commits()?;
         match self.lake.drop_namespace(&namespace, cascade).await {
             Err(Error::Refused { sqlstate: "3F000", .. }) if if_exists => {}
             done => done?,
@@ -136,6 +139,7 @@ impl Session {
             (false, true) => IfThere::Keep,
             (false, false) => IfThere::Refuse,
         };
+        self.scope.commits()?;
         self.lake.create_view(name, &view, if_there).await?;
         Ok(Outcome::Done("CREATE VIEW".into()))
     }
@@ -188,6 +192,7 @@ impl Session {
                 return Err(Error::refused("42809", format!("{}; say DROP VIEW", is_a_view(table))));
             }
         }
+        self.scope.commits()?;
         if !of_the_lake.is_empty() {
             self.lake.drop_tables(&of_the_lake).await?;
         }
@@ -219,6 +224,7 @@ impl Session {
                 return Err(is_a_table(view));
             }
         }
+        self.scope.commits()?;
         if !of_the_lake.is_empty() {
             self.lake.drop_views(&of_the_lake).await?;
         }
