@@ -267,7 +267,7 @@ impl Error {
             | Error::DuplicateKey { .. }
             | Error::AmbiguousMatch { .. }
             | Error::TransactionState { .. } => ErrorKind::Invalid,
-            Error::Refused { sqlstate: "42704", .. } => ErrorKind::NotFound,
+            Error::Refused { sqlstate: "42704" | "42P01" | "3F000", .. } => ErrorKind::NotFound,
             Error::Refused { .. } => ErrorKind::Invalid,
             Error::Unsupported { .. } => ErrorKind::Unsupported,
             Error::Conflict(_) | Error::SchemaChanged { .. } | Error::TooBusy { .. } => ErrorKind::Conflict,
@@ -335,6 +335,11 @@ impl Error {
     /// A fault of amend.
     pub fn internal(reason: impl Into<String>) -> Self {
         Error::Internal { reason: reason.into() }
+    }
+
+    /// A definition that does not fit those that are there.
+    pub fn refused(sqlstate: &'static str, reason: impl Into<String>) -> Self {
+        Error::Refused { reason: reason.into(), sqlstate }
     }
 
     /// Something that is not offered, and what to do instead.

@@ -59,6 +59,9 @@ pub mod table;
 pub mod txn;
 
 pub use error::{Error, ErrorKind, Result};
+pub use manifest::catalog::TableName;
+pub use stage::course::Course;
+pub use stage::progress::Progress;
 pub use statement::install::install;
 pub use statement::lake::Lake;
 pub use statement::outcome::{Changed, Outcome, Rows};

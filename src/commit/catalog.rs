@@ -10,7 +10,8 @@ use crate::manifest::catalog::{Catalog, decode_catalog, encode_catalog};
 use crate::manifest::decode::{DEFAULT_LIMITS, DecodeError};
 use crate::store::{CreateAnswer, ObjectName, Store, env};
 use crate::txn::composite::TransactionId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,13 +31,23 @@ const MAX_PAUSE: Duration = Duration::from_millis(50);
 pub struct CatalogLog {
     store: Store,
     known: Mutex<Arc<Catalog>>,
+    /// Whether the newest version was looked for at all.
+    looked: AtomicBool,
 }
 
 impl CatalogLog {
     /// The catalog in a lake's folder.
     pub fn new(store: Store) -> Self {
-        let nothing = Catalog { version: 0, tables: BTreeMap::new(), transaction: TransactionId(0), time_ms: 0, writer: String::new() };
-        CatalogLog { store, known: Mutex::new(Arc::new(nothing)) }
+        let nothing = Catalog {
+            version: 0,
+            tables: BTreeMap::new(),
+            namespaces: BTreeSet::new(),
+            views: BTreeMap::new(),
+            transaction: TransactionId(0),
+            time_ms: 0,
+            writer: String::new(),
+        };
+        CatalogLog { store, known: Mutex::new(Arc::new(nothing)), looked: AtomicBool::new(false) }
     }
 
     /// The newest version that was read so far; a lake that was not read yet looks empty.
@@ -44,10 +55,16 @@ impl CatalogLog {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether a version was looked for; what is known of a lake that was not looked at is nothing.
+    pub fn was_read(&self) -> bool {
+        self.looked.load(Ordering::Acquire)
+    }
+
     /// The newest version; an empty one if there is none.
     pub async fn newest(&self) -> Result<Arc<Catalog>> {
         let mut known = self.known();
         if known.version == 0 {
+            self.looked.store(true, Ordering::Release);
             match self.store.newest_version(FOLDER).await? {
                 None => return Ok(known),
                 Some(version) => known = self.read(version).await?.unwrap_or(known),

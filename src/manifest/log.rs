@@ -5,6 +5,7 @@
 //!
 //! Always holds: what is damaged or missing is an error that names the table and the object; nothing is created here.
 
+use super::called::Called;
 use super::decode::{self, DEFAULT_LIMITS, DecodeError, DecodedManifest, Transactions};
 use super::leases::{Lease, Leases};
 use super::reach;
@@ -37,7 +38,7 @@ const KEPT_OBJECTS: usize = 4096;
 /// The versions of one table.
 #[derive(Debug)]
 pub struct VersionLog {
-    table: String,
+    called: Called,
     store: Store,
     newest_known: AtomicU64,
     /// When that was found to be the newest, in milliseconds since 1970.
@@ -56,7 +57,7 @@ impl VersionLog {
     /// The versions in a table folder; `table` is the name that errors use.
     pub fn new(table: impl Into<String>, store: Store) -> Self {
         VersionLog {
-            table: table.into(),
+            called: Called::new(table.into()),
             store,
             newest_known: AtomicU64::new(0),
             looked_ms: AtomicU64::new(0),
@@ -72,7 +73,12 @@ impl VersionLog {
 
     /// The table's name.
     pub fn table(&self) -> &str {
-        &self.table
+        self.called.name()
+    }
+
+    /// The table was renamed.
+    pub fn rename(&self, to: &str) {
+        self.called.rename(to);
     }
 
     /// The table's folder.
@@ -83,7 +89,7 @@ impl VersionLog {
     /// What the layer above keeps with the table, one for all handles on it: made when it is first asked for.
     pub fn attached<T: Any + Send + Sync + Default>(&self) -> Result<Arc<T>> {
         let attached = self.attached.get_or_init(|| Arc::new(T::default())).clone();
-        attached.downcast().map_err(|_| Error::internal(format!("something else is kept with table '{}'", self.table)))
+        attached.downcast().map_err(|_| Error::internal(format!("something else is kept with table '{}'", self.table())))
     }
 
     /// The newest version.
@@ -129,7 +135,7 @@ impl VersionLog {
     /// The number of the newest version.
     pub async fn newest_number(&self) -> Result<u64> {
         if self.dropped.load(Ordering::Acquire) {
-            return Err(Error::UnknownTable { table: self.table.clone(), nearest: None });
+            return Err(Error::UnknownTable { table: self.table().to_owned(), nearest: None });
         }
         let known = self.newest_known.load(Ordering::Acquire);
         let trusted = env::now_ms().saturating_sub(self.looked_ms.load(Ordering::Acquire)) <= TRUSTED_MS;
@@ -147,7 +153,7 @@ impl VersionLog {
         }
         match self.store.newest_version(VERSIONS_FOLDER).await? {
             Some(number) => Ok(self.newest_from(number).await?.unwrap_or(number)),
-            None => Err(Error::damaged(&self.table, VERSIONS_FOLDER, "the folder holds no version")),
+            None => Err(Error::damaged(self.table(), VERSIONS_FOLDER, "the folder holds no version")),
         }
     }
 
@@ -194,7 +200,7 @@ impl VersionLog {
     }
 
     fn missing(&self, number: u64) -> Error {
-        Error::damaged(&self.table, ObjectName::version(number).as_str(), "the manifest is missing")
+        Error::damaged(self.table(), ObjectName::version(number).as_str(), "the manifest is missing")
     }
 
     async fn hint(&self) -> Option<u64> {
@@ -239,13 +245,13 @@ impl VersionLog {
         match self.read_if_present(newest).await? {
             Some(newest) if (newest.snapshot.low_water_mark..newest.snapshot.version).contains(&number) => Ok(self.missing(number)),
             Some(newest) => Ok(self.unknown(number, &newest)),
-            None => Ok(Error::damaged(&self.table, VERSIONS_FOLDER, "the folder holds no version")),
+            None => Ok(Error::damaged(self.table(), VERSIONS_FOLDER, "the folder holds no version")),
         }
     }
 
     fn unknown(&self, version: u64, newest: &Version) -> Error {
         let (oldest, newest) = (newest.snapshot.low_water_mark, newest.snapshot.version);
-        Error::UnknownVersion { table: self.table.clone(), version, oldest, newest }
+        Error::UnknownVersion { table: self.table().to_owned(), version, oldest, newest }
     }
 
     /// A version of the table, if its manifest is there.
@@ -271,7 +277,7 @@ impl VersionLog {
         let Some(bytes) = self.store.read_if_present(&name).await? else { return Ok(None) };
         let decoded = decode::decode_manifest(&bytes, &DEFAULT_LIMITS).map_err(|e| self.bad(name.as_str(), e))?;
         if decoded.version != number {
-            return Err(Error::damaged(&self.table, name.as_str(), format!("it holds version {}", decoded.version)));
+            return Err(Error::damaged(self.table(), name.as_str(), format!("it holds version {}", decoded.version)));
         }
         Ok(Some(decoded))
     }
@@ -343,28 +349,28 @@ impl VersionLog {
                     return Ok(rows.clone());
                 }
                 let name = self.name(path)?;
-                let end = offset.checked_add(*length).ok_or_else(|| Error::damaged(&self.table, path, "its vector has no end"))?;
+                let end = offset.checked_add(*length).ok_or_else(|| Error::damaged(self.table(), path, "its vector has no end"))?;
                 let blob = match self.store.read_range(&name, *offset..end).await {
                     Ok(blob) => blob,
                     // Stores say in many ways that there are not so many bytes.
                     Err(error) => match self.store.size(&name).await {
                         Ok(size_bytes) if size_bytes < end => {
                             let reason = format!("it has {size_bytes} bytes, and should have a vector at {offset}..{end}");
-                            return Err(Error::damaged(&self.table, path, reason));
+                            return Err(Error::damaged(self.table(), path, reason));
                         }
                         _ => return Err(self.gone(path, error)),
                     },
                 };
                 if checksum::crc32c(&blob) != *crc32c {
-                    return Err(Error::damaged(&self.table, path, format!("the checksum of the vector at {offset} does not match")));
+                    return Err(Error::damaged(self.table(), path, format!("the checksum of the vector at {offset} does not match")));
                 }
                 (path.clone(), blob, *cardinality)
             }
         };
-        let rows = deletion_vector::decode(&blob, fragment.physical_rows).map_err(|e| Error::damaged(&self.table, &object, e))?;
+        let rows = deletion_vector::decode(&blob, fragment.physical_rows).map_err(|e| Error::damaged(self.table(), &object, e))?;
         if rows.len() != u64::from(cardinality) {
             let reason = format!("the vector of fragment {} deletes {} rows, the manifest says {cardinality}", fragment.id, rows.len());
-            return Err(Error::damaged(&self.table, &object, reason));
+            return Err(Error::damaged(self.table(), &object, reason));
         }
         match &fragment.deletions {
             Some(DeletionFile::Puffin { path, offset, .. }) => Ok(keep(&self.vectors, (path.clone(), *offset), Arc::new(rows))),
@@ -386,7 +392,7 @@ impl VersionLog {
     pub async fn map(&self, location: &MapLocation) -> Result<Arc<AddressMap>> {
         match location {
             MapLocation::Inline(bytes) => {
-                let map = address_map::wire::decode(bytes).map_err(|e| Error::damaged(&self.table, "an inline address map", e.0))?;
+                let map = address_map::wire::decode(bytes).map_err(|e| Error::damaged(self.table(), "an inline address map", e.0))?;
                 Ok(Arc::new(map))
             }
             MapLocation::Object { path, size_bytes, crc32c } => {
@@ -405,21 +411,21 @@ impl VersionLog {
     }
 
     fn name(&self, path: &str) -> Result<ObjectName> {
-        ObjectName::parse(path).map_err(|e| Error::damaged(&self.table, path, e))
+        ObjectName::parse(path).map_err(|e| Error::damaged(self.table(), path, e))
     }
 
     /// An object that a manifest names and that cannot be read at all is damage, unless the store itself is at fault.
     fn gone(&self, path: &str, error: Error) -> Error {
         match error {
-            Error::Store { source, .. } if is_not_found(source.as_ref()) => Error::damaged(&self.table, path, "the object is missing"),
+            Error::Store { source, .. } if is_not_found(source.as_ref()) => Error::damaged(self.table(), path, "the object is missing"),
             other => other,
         }
     }
 
     fn bad(&self, object: &str, error: DecodeError) -> Error {
         match error {
-            DecodeError::Damaged(reason) => Error::damaged(&self.table, object, reason),
-            DecodeError::Unknown(reason) => Error::UnknownFormat { table: self.table.clone(), object: object.to_owned(), reason },
+            DecodeError::Damaged(reason) => Error::damaged(self.table(), object, reason),
+            DecodeError::Unknown(reason) => Error::UnknownFormat { table: self.table().to_owned(), object: object.to_owned(), reason },
         }
     }
 }

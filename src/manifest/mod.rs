@@ -15,6 +15,7 @@
 //! ```
 
 pub mod apply;
+mod called;
 pub mod catalog;
 pub mod check;
 pub mod decode;

@@ -45,8 +45,10 @@ const MAX_STEPS: u32 = 1 << 16;
 const MAX_ACTIONS: u32 = 1 << 20;
 /// The most bases of a table.
 const MAX_BASES: u32 = 1 << 16;
-/// The most tables of a catalog.
+/// The most tables of a catalog, and the most views.
 const MAX_TABLES: u32 = 1 << 20;
+/// The most namespaces of a catalog.
+const MAX_NAMESPACES: u32 = 1 << 16;
 
 /// What a message may hold.
 #[derive(Debug)]
@@ -130,6 +132,8 @@ pub(super) static CATALOG: Shape = Shape {
         one(3, "writer", Text),
         one(4, "transaction", Bytes),
         many(5, "entries", Message(&CATALOG_ENTRY), MAX_TABLES),
+        many(6, "namespaces", Text, MAX_NAMESPACES),
+        many(7, "views", Message(&CATALOG_VIEW), MAX_TABLES),
     ],
 };
 
@@ -171,6 +175,19 @@ static CATALOG_ENTRY: Shape = Shape {
     name: "CatalogEntry",
     one_of: false,
     fields: &[one(1, "namespace", Text), one(2, "name", Text), one(3, "folder", Text), one(4, "table_id", Bytes)],
+};
+
+static CATALOG_VIEW: Shape = Shape {
+    name: "CatalogView",
+    one_of: false,
+    fields: &[
+        one(1, "namespace", Text),
+        one(2, "name", Text),
+        one(3, "query", Text),
+        many(4, "columns", Text, MAX_FIELDS),
+        one(5, "search_namespace", Text),
+        many(6, "settings", Message(&ENTRY), MAX_ENTRIES),
+    ],
 };
 
 static ENTRY: Shape = Shape { name: "map entry", one_of: false, fields: &[one(1, "key", Text), one(2, "value", Text)] };

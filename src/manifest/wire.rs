@@ -75,6 +75,10 @@ pub(crate) struct Catalog {
     pub transaction: Bytes,
     #[prost(message, repeated, tag = "5")]
     pub entries: Vec<CatalogEntry>,
+    #[prost(string, repeated, tag = "6")]
+    pub namespaces: Vec<String>,
+    #[prost(message, repeated, tag = "7")]
+    pub views: Vec<CatalogView>,
 }
 
 // ---- parts of a manifest ----
@@ -171,6 +175,22 @@ pub(crate) struct CatalogEntry {
     pub folder: String,
     #[prost(bytes = "bytes", tag = "4")]
     pub table_id: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CatalogView {
+    #[prost(string, tag = "1")]
+    pub namespace: String,
+    #[prost(string, tag = "2")]
+    pub name: String,
+    #[prost(string, tag = "3")]
+    pub query: String,
+    #[prost(string, repeated, tag = "4")]
+    pub columns: Vec<String>,
+    #[prost(string, tag = "5")]
+    pub search_namespace: String,
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub settings: std::collections::BTreeMap<String, String>,
 }
 
 // ---- schema ----

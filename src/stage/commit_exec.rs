@@ -235,6 +235,10 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, runs: &Runs,
     if staged.transaction.is_empty() {
         return Ok(done(counts, None, CommitFacts::default(), 0));
     }
+    if let Some(Err(stopped)) = scope.as_ref().map(|scope| scope.commits()) {
+        staged.discard(spec.log.store()).await;
+        return Err(stopped);
+    }
     match runs.publish(&spec.log, staged).await {
         Ok(Committed { version, counts, facts, files_written, .. }) => {
             match done(counts.first().copied().unwrap_or_default(), version, facts, files_written) {
@@ -274,7 +278,7 @@ async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<
     let (mut input, mut spec) = (input, spec);
     let scope = context.session_config().get_extension::<SessionScope>();
     let max_attempts = if spec.again.is_some() { spec.max_attempts } else { 1 };
-    let mut runs = Runs::new(max_attempts, scope.map_or(0, |scope| scope.reran()));
+    let mut runs = Runs::new(max_attempts, scope.as_ref().map_or(0, |scope| scope.reran()));
     let told = |mut done: Done, rows, runs: Runs| {
         done.facts.reran = runs.reran();
         done.conflicts = runs.into_conflicts();
@@ -286,6 +290,9 @@ async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<
             Run::Collided(report) => (Some(report), None),
             Run::GivenUp(done) => (None, Some(done)),
         };
+        if let Some(scope) = &scope {
+            scope.runs_again();
+        }
         if !runs.again(&spec.log, collided).await?
             && let Some(done) = given_up
         {
@@ -293,6 +300,9 @@ async fn run(input: Arc<dyn ExecutionPlan>, spec: Arc<CommitSpec>, context: Arc<
         }
         let again = spec.again.clone().ok_or_else(|| Error::internal("a statement is to be run again that cannot be"))?;
         let plan = again.plan_again().await?;
+        if let Some(scope) = &scope {
+            scope.watch(&plan);
+        }
         (input, spec) = taken_apart(&plan)?.ok_or_else(|| Error::internal("a statement planned again commits nothing"))?;
     }
 }

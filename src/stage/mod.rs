@@ -13,6 +13,7 @@
 pub mod checks;
 pub mod commit_exec;
 pub mod convert;
+pub mod course;
 mod deletions;
 pub mod engine_error;
 pub mod foreign;
@@ -22,6 +23,7 @@ pub mod marks;
 mod old_values;
 pub mod parts;
 mod places;
+pub mod progress;
 mod reads;
 mod replacing;
 mod returning;

@@ -6,6 +6,8 @@
 //! Always holds: inside a transaction every read of a table sees the version that the transaction read first, with the
 //! transaction's own changes; a statement that fails inside a transaction leaves only ROLLBACK.
 
+use super::course::Course;
+use super::progress::{self, Progress};
 use super::transaction::{OpenTransaction, Target};
 use crate::commit::Staged;
 use crate::error::{ConflictReport, Error, Result};
@@ -20,6 +22,7 @@ use crate::table::schema::FieldId;
 use crate::txn::address_map::AddressMap;
 use crate::txn::composite::{CommitFacts, RowCounts, Step};
 use async_trait::async_trait;
+use datafusion::physical_plan::ExecutionPlan;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,6 +43,9 @@ struct State {
     staging: bool,
     staged: Option<StagedStatement>,
     done: Option<Done>,
+    course: Course,
+    /// What runs.
+    plan: Option<Arc<dyn ExecutionPlan>>,
 }
 
 /// A statement that ran and was not committed.
@@ -78,6 +84,8 @@ impl SessionScope {
     /// A statement has ended: what runs on the session's context by itself is no statement of the session.
     pub fn end_statement(&self) {
         let mut state = self.state();
+        state.course.end();
+        state.plan = None;
         state.statement = None;
         state.reran = 0;
         state.staging = false;
@@ -97,6 +105,36 @@ impl SessionScope {
         state.staging = staging;
         state.staged = None;
         state.done = None;
+        state.course.begin();
+    }
+
+    /// The statement begins to commit: from here on it cannot be stopped, unless it was already.
+    pub fn commits(&self) -> Result<()> {
+        self.state().course.commit()
+    }
+
+    /// The statement runs this plan from now on.
+    pub fn watch(&self, plan: &Arc<dyn ExecutionPlan>) {
+        let mut state = self.state();
+        if state.course != Course::Ended {
+            state.plan = Some(plan.clone());
+        }
+    }
+
+    /// How much the statement has done so far; `None` if none runs a plan.
+    pub fn progress(&self) -> Option<Progress> {
+        let plan = self.state().plan.clone();
+        plan.map(|plan| progress::of_plan(&plan))
+    }
+
+    /// The statement collided and runs again.
+    pub fn runs_again(&self) {
+        self.state().course.begin();
+    }
+
+    /// The statement is to stop. How far it was: it is stopped if it was running.
+    pub fn stop(&self) -> Course {
+        self.state().course.stop()
     }
 
     /// The statement that runs, in the user's words.

@@ -22,7 +22,7 @@ use crate::scan::generated;
 use crate::scan::statistics::{from_parquet, from_scalar};
 use crate::stage::commit_exec::staged;
 use crate::stage::foreign::{ForeignFile, read_footers};
-use crate::stage::scope::Done;
+use crate::stage::scope::{Done, SessionScope};
 use crate::stage::write_exec::take_fields;
 use crate::store::base::{self, LOCAL_FILES};
 use crate::table::constraint;
@@ -61,20 +61,22 @@ pub async fn add_files(table: &str, version: &Version, pattern: &str, lake: &str
 }
 
 /// Creates a table of files. The first of them says which columns it has.
-pub async fn create_table(lake: &Lake, files: &FilesOf, statement: &str) -> Result<Done> {
+pub async fn create_table(lake: &Lake, scope: &SessionScope, files: &FilesOf, statement: &str) -> Result<Done> {
     let name = &files.table;
     create::check_name(name)?;
-    if lake.find(name).await?.is_some() {
+    if lake.is_taken(name).await? {
         return match files.lenient {
             true => Ok(create::done(0, None, 0)),
-            false => Err(Error::TableExists { table: name.clone() }),
+            false => Err(Error::TableExists { table: name.to_string() }),
         };
     }
-    let found = read(name, &files.pattern, lake.location()).await?;
-    let schema = create::schema(name, &columns_of(&found)?, FieldId(1))?;
-    let rows = step(name, &schema, found, None, statement)?;
+    let shown = name.to_string();
+    let found = read(&shown, &files.pattern, lake.location()).await?;
+    let schema = create::schema(&shown, &columns_of(&found)?, FieldId(1))?;
+    let rows = step(&shown, &schema, found, None, statement)?;
     let inserted = rows.counts.inserted;
     let Made { step, objects } = create::of_nothing(Step { operation: "CREATE TABLE".into(), ..rows }, &schema, FieldId(1), statement);
+    scope.commits()?;
     let first = staged(0, step, vec![], objects);
     match lake.create_table(lake.new_table(name), first).await {
         Ok(version) => Ok(create::done(inserted, Some(version), 0)),

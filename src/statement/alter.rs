@@ -6,9 +6,11 @@
 
 use super::adopt;
 use super::constraints::Asked;
-use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties, fold, plain_name};
+use super::names::Names;
+use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties, fold};
 use crate::commit::staged::{objects, remove};
 use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::expression;
@@ -77,15 +79,15 @@ pub enum Alteration<'a> {
 
 impl Alteration<'_> {
     /// The table.
-    pub fn table(&self) -> Result<String> {
+    pub fn table(&self, names: &Names) -> Result<TableName> {
         match self {
-            Alteration::Operations(alter) => plain_name(&alter.name),
+            Alteration::Operations(alter) => names.table(&alter.name),
             Alteration::Unset(unset) => Ok(unset.table.clone()),
             Alteration::Parts(parts) => Ok(parts.table.clone()),
-            Alteration::Comment { table, .. } => plain_name(table),
+            Alteration::Comment { table, .. } => names.table(table),
             Alteration::ColumnComment { column, .. } => {
                 let (table, _) = column_in_table(column)?;
-                plain_name(&table)
+                names.table(&table)
             }
             Alteration::AddFiles { files, .. } => Ok(files.table.clone()),
         }
@@ -335,7 +337,7 @@ async fn arrow_field(state: &SessionState, table: &str, definition: &ColumnDef) 
         }
     }
     let create = format!("CREATE TABLE amend_new_column ({definition})");
-    let parsed = super::parse::parse(&create, &super::parse::Syntax::of(&state.config_options().sql_parser)?)?;
+    let parsed = super::parse::parse(&create, &super::parse::Syntax::of(&state.config_options().sql_parser, Names::default())?)?;
     let super::parse::Command::Sql(parsed) = parsed else { return Err(Error::internal("a column definition is no SQL")) };
     match *parsed {
         DfStatement::Statement(parsed) if matches!(*parsed, Statement::CreateTable(_)) => {

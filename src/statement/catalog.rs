@@ -1,54 +1,133 @@
-//! The lake as DataFusion's schema provider: names become table handles, `name@v3` and `name@2026-01-01` old versions.
+//! The lake as DataFusion's catalog: its namespaces are schemas, names in them become table handles or views, `name@v3` and
+//! `name@2026-01-01` old versions.
 //!
-//! Names that are no table's of the lake are looked for in the schema that was there before (external tables, views,
-//! tables of the host), so both live side by side.
+//! Names that are no table's or view's of the lake are looked for in the catalog that was there before (external tables, views of the
+//! session, tables of the host), so both live side by side.
+//!
+//! Always holds: the lake comes first, so a name means the same in every session unless only this one has it.
 
 use super::functions::changes::TableChanges;
 use super::functions::changes::spelled::MARK;
 use super::lake::Lake;
+use super::views::{self, Planner};
 use crate::error::{Error, Result};
+use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
 use crate::scan::pin::SessionView;
 use crate::scan::provider::LakeTable;
 use async_trait::async_trait;
 use chrono::Utc;
 use datafusion::arrow::compute::kernels::cast_utils::string_to_datetime;
-use datafusion::catalog::{SchemaProvider, TableProvider};
+use datafusion::catalog::{CatalogProvider, MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::Result as EngineResult;
+use datafusion::logical_expr::TableType;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// A lake's tables, and those of another schema.
-pub struct LakeSchema {
+/// A lake's namespaces, and the schemas of another catalog.
+pub struct LakeCatalog {
     lake: Lake,
-    others: Arc<dyn SchemaProvider>,
+    others: Arc<dyn CatalogProvider>,
+    /// What a session keeps in namespaces that the other catalog does not have.
+    beside: Mutex<HashMap<String, Arc<dyn SchemaProvider>>>,
     /// The versions that the session reads; without one always the newest.
     view: Option<Arc<SessionView>>,
+    planner: Planner,
+}
+
+impl fmt::Debug for LakeCatalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LakeCatalog").field("lake", &self.lake.location()).finish_non_exhaustive()
+    }
+}
+
+impl LakeCatalog {
+    /// The namespaces of `lake`, before the schemas of `others`. Tables have the columns that they have in the session's `view`.
+    pub fn new(lake: Lake, others: Arc<dyn CatalogProvider>, view: Option<Arc<SessionView>>, planner: Planner) -> Self {
+        LakeCatalog { lake, others, beside: Mutex::default(), view, planner }
+    }
+
+    /// What the session has in a namespace of the lake.
+    fn others_in(&self, namespace: &str) -> Arc<dyn SchemaProvider> {
+        if let Some(others) = self.others.schema(namespace) {
+            return others;
+        }
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        beside.entry(namespace.to_owned()).or_insert_with(|| Arc::new(MemorySchemaProvider::new())).clone()
+    }
+}
+
+impl CatalogProvider for LakeCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.lake.known_catalog().all_namespaces().map(str::to_owned).collect();
+        names.extend(self.others.schema_names());
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        // Nothing can be waited for here. A lake that nobody has looked at may have any namespace.
+        if self.lake.was_read() && !self.lake.known_catalog().has_namespace(name) {
+            return self.others.schema(name);
+        }
+        Some(Arc::new(LakeSchema {
+            lake: self.lake.clone(),
+            namespace: name.to_owned(),
+            others: self.others_in(name),
+            view: self.view.clone(),
+            planner: self.planner.clone(),
+        }))
+    }
+
+    fn register_schema(&self, name: &str, schema: Arc<dyn SchemaProvider>) -> EngineResult<Option<Arc<dyn SchemaProvider>>> {
+        self.others.register_schema(name, schema)
+    }
+
+    fn deregister_schema(&self, name: &str, cascade: bool) -> EngineResult<Option<Arc<dyn SchemaProvider>>> {
+        if self.lake.known_catalog().has_namespace(name) {
+            let what = format!("dropping schema '{name}' of a lake here");
+            return Err(Error::unsupported(what, Some("use amend::Session or Lake::drop_namespace")).into());
+        }
+        self.others.deregister_schema(name, cascade)
+    }
+}
+
+/// The tables and views in a namespace of a lake, and those of another schema.
+struct LakeSchema {
+    lake: Lake,
+    namespace: String,
+    others: Arc<dyn SchemaProvider>,
+    view: Option<Arc<SessionView>>,
+    planner: Planner,
 }
 
 impl fmt::Debug for LakeSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LakeSchema").field("lake", &self.lake.location()).finish_non_exhaustive()
+        f.debug_struct("LakeSchema").field("lake", &self.lake.location()).field("namespace", &self.namespace).finish_non_exhaustive()
     }
 }
 
 impl LakeSchema {
-    /// The tables of `lake`, before those of `others`, with the columns that they have in the session's `view`.
-    pub fn new(lake: Lake, others: Arc<dyn SchemaProvider>, view: Option<Arc<SessionView>>) -> Self {
-        LakeSchema { lake, others, view }
+    fn name(&self, name: &str) -> TableName {
+        TableName::new(&self.namespace, name)
     }
 
-    /// The handle of a table, or of an old version of it.
+    /// The handle of a table, or of an old version of it; a view.
     async fn open(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if let Some(log) = self.lake.find(name).await? {
+        if let Some(log) = self.lake.find(self.name(name)).await? {
             let planned = match &self.view {
                 Some(view) => view.0.view(&log).await?.0,
                 None => log.newest().await?,
             };
             return Ok(Some(Arc::new(LakeTable::new(log, None, planned).with_defaults()?)));
         }
+        if let Some(view) = self.lake.known_catalog().views.get(&self.name(name)) {
+            return views::open(&self.lake, &self.planner, &self.name(name), view).await.map(Some);
+        }
         let Some((name, at)) = name.rsplit_once('@') else { return Ok(None) };
-        let Some(log) = self.lake.find(name).await? else { return Ok(None) };
+        let Some(log) = self.lake.find(self.name(name)).await? else { return Ok(None) };
         if let Some(range) = at.strip_prefix(MARK) {
             return Ok(Some(Arc::new(TableChanges::open(log, range).await?)));
         }
@@ -58,14 +137,16 @@ impl LakeSchema {
     }
 
     fn is_in_lake(&self, name: &str) -> bool {
-        self.lake.known_table_names().iter().any(|table| table == name)
+        let (catalog, name) = (self.lake.known_catalog(), self.name(name));
+        catalog.tables.contains_key(&name) || catalog.views.contains_key(&name)
     }
 }
 
 #[async_trait]
 impl SchemaProvider for LakeSchema {
     fn table_names(&self) -> Vec<String> {
-        let mut names = self.lake.known_table_names();
+        let catalog = self.lake.known_catalog();
+        let mut names: Vec<String> = catalog.names_in(&self.namespace).into_iter().map(|name| name.name.clone()).collect();
         names.extend(self.others.table_names());
         names.sort();
         names.dedup();
@@ -79,16 +160,27 @@ impl SchemaProvider for LakeSchema {
         }
     }
 
+    async fn table_type(&self, name: &str) -> EngineResult<Option<TableType>> {
+        let (catalog, in_lake) = (self.lake.known_catalog(), self.name(name));
+        if catalog.tables.contains_key(&in_lake) {
+            return Ok(Some(TableType::Base));
+        }
+        if catalog.views.contains_key(&in_lake) {
+            return Ok(Some(TableType::View));
+        }
+        self.others.table_type(name).await
+    }
+
     fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> EngineResult<Option<Arc<dyn TableProvider>>> {
         if self.is_in_lake(&name) {
-            return Err(Error::TableExists { table: name }.into());
+            return Err(Error::TableExists { table: self.name(&name).to_string() }.into());
         }
         self.others.register_table(name, table)
     }
 
     fn deregister_table(&self, name: &str) -> EngineResult<Option<Arc<dyn TableProvider>>> {
         if self.is_in_lake(name) {
-            let what = format!("dropping table '{name}' of a lake here");
+            let what = format!("dropping '{}' of a lake here", self.name(name));
             return Err(Error::unsupported(what, Some("use amend::Session or Lake::drop_table")).into());
         }
         self.others.deregister_table(name)

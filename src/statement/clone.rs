@@ -20,10 +20,11 @@ use super::lake::Lake;
 use super::restore::rows_again;
 use super::tokens::cut;
 use crate::error::{Error, Result};
+use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::stage::commit_exec::staged;
-use crate::stage::scope::Done;
+use crate::stage::scope::{Done, SessionScope};
 use crate::stage::write_exec::take_fields;
 use crate::store::base;
 use crate::table::constraint::{self, Constraint, Generated, Rule};
@@ -40,27 +41,27 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloneOf {
     /// The table that comes to be.
-    pub table: String,
+    pub table: TableName,
     /// Whether it is no error that there is one of that name.
     pub lenient: bool,
     /// The table that is cloned, or a version of it: `t@v3`.
-    pub source: String,
+    pub source: TableName,
 }
 
 /// Creates a clone.
-pub async fn create_clone(lake: &Lake, clone: &CloneOf, statement: &str) -> Result<Done> {
+pub async fn create_clone(lake: &Lake, scope: &SessionScope, clone: &CloneOf, statement: &str) -> Result<Done> {
     let name = &clone.table;
     create::check_name(name)?;
-    if lake.find(name).await?.is_some() {
+    if lake.is_taken(name).await? {
         return match clone.lenient {
             true => Ok(create::done(0, None, 0)),
-            false => Err(Error::TableExists { table: name.clone() }),
+            false => Err(Error::TableExists { table: name.to_string() }),
         };
     }
-    let (source, at) = match (lake.find(&clone.source).await?, clone.source.rsplit_once('@')) {
+    let (source, at) = match (lake.find(&clone.source).await?, clone.source.name.rsplit_once('@')) {
         (Some(log), _) => (log, None),
-        (None, Some((source, at))) => (lake.table(source).await?, Some(at)),
-        (None, None) => return Err(lake.unknown_table(&clone.source)),
+        (None, Some((source, at))) => (lake.table(clone.source.sibling(source)).await?, Some(at)),
+        (None, None) => return Err(lake.no_table(&clone.source)),
     };
     // Held until the clone is there, so that its files are when it comes to be.
     let (newest, lease) = source.newest_leased().await?;
@@ -74,6 +75,7 @@ pub async fn create_clone(lake: &Lake, clone: &CloneOf, statement: &str) -> Resu
     };
     let step = step(&source, &version.snapshot, statement).await?;
     let inserted = step.counts.inserted;
+    scope.commits()?;
     match lake.create_table(lake.new_table(name), staged(0, step, vec![], vec![])).await {
         Ok(version) => Ok(create::done(inserted, Some(version), 0)),
         Err(Error::TableExists { .. }) if clone.lenient => Ok(create::done(0, None, 0)),

@@ -260,6 +260,8 @@ pub fn check_key(table: &str, field: &Field) -> Result<()> {
 
 /// The name of a constraint that was given none.
 fn made_up(table: &str, schema: &TableSchema, rule: &Rule, fields: &[FieldId]) -> String {
+    // A table in a namespace is called `s.t`.
+    let table = table.rsplit('.').next().unwrap_or(table);
     let names: Vec<&str> = fields.iter().filter_map(|field| schema.field(*field)).map(|field| field.name.as_str()).collect();
     match (rule, names.as_slice()) {
         (Rule::PrimaryKey, _) => format!("{table}_pkey"),

@@ -7,6 +7,7 @@ use super::constraints::Definition;
 use super::lake::Lake;
 use crate::commit::staged::{objects, remove};
 use crate::error::{Error, Result};
+use crate::manifest::catalog::TableName;
 use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
@@ -16,7 +17,7 @@ use crate::plan::rule::with_nulls_let_through;
 use crate::scan::address;
 use crate::stage::commit_exec::{collect_step, staged};
 use crate::stage::row_changes::RowChanges;
-use crate::stage::scope::Done;
+use crate::stage::scope::{Done, SessionScope};
 use crate::stage::stop::Stop;
 use crate::stage::unique::{self, Key};
 use crate::stage::write_exec::{WriteExec, WriteSpec};
@@ -30,6 +31,7 @@ use datafusion::arrow::datatypes::{FieldRef, Fields, Schema};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{CreateMemoryTable, LogicalPlan};
 use datafusion::parquet::arrow::ArrowSchemaConverter;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,23 +39,27 @@ use std::sync::Arc;
 /// Creates a table. What `definition` says of its rows DataFusion's plan has forgotten.
 pub async fn create_table(
     lake: &Lake,
-    state: &SessionState,
+    (scope, state): (&SessionScope, &SessionState),
+    name: &TableName,
     create: &CreateMemoryTable,
     definition: &Definition,
     statement: &str,
 ) -> Result<Done> {
-    let name = create.name.table().to_owned();
-    check(create, &name)?;
-    if lake.find(&name).await?.is_some() {
+    check(create, name)?;
+    if lake.is_taken(name).await? {
         if create.if_not_exists {
             return Ok(done(0, None, 0));
         }
-        return Err(Error::TableExists { table: name });
+        return Err(Error::TableExists { table: name.to_string() });
     }
-    let table = lake.new_table(&name);
-    let made = make(state, (&table.log, &table.log.leases().take(0)), create, definition, FieldId(1), statement).await?;
+    let table = lake.new_table(name);
+    let made = make(scope, state, (&table.log, &table.log.leases().take(0)), create, definition, FieldId(1), statement).await?;
     let inserted = made.step.counts.inserted;
     let files_written = made.objects.len();
+    if let Err(stopped) = scope.commits() {
+        remove(table.log.store(), &made.objects).await;
+        return Err(stopped);
+    }
     let first = staged(0, made.step, vec![], made.objects);
     match lake.create_table(table, first).await {
         Ok(version) => Ok(done(inserted, Some(version), files_written)),
@@ -72,14 +78,14 @@ pub struct Made {
 
 /// The table anew: all that was in `base` goes, properties too.
 pub async fn replacement(
-    state: &SessionState,
+    (scope, state): (&SessionScope, &SessionState),
     log: &Arc<VersionLog>,
     base: &Snapshot,
     create: &CreateMemoryTable,
     definition: &Definition,
     statement: &str,
 ) -> Result<Made> {
-    let mut made = make(state, (log, &log.leases().take(base.version)), create, definition, base.counters.field, statement).await?;
+    let mut made = make(scope, state, (log, &log.leases().take(base.version)), create, definition, base.counters.field, statement).await?;
     let mut before = vec![Action::ResetTable(ResetTable)];
     if !base.config.is_empty() {
         before.push(Action::ConfigUpdate(ConfigUpdate { entries: BTreeMap::new(), replace: true }));
@@ -91,6 +97,7 @@ pub async fn replacement(
 
 /// The fields, numbered from `first` on, and the rows of a table.
 async fn make(
+    scope: &SessionScope,
     state: &SessionState,
     (log, lease): (&Arc<VersionLog>, &Arc<Lease>),
     create: &CreateMemoryTable,
@@ -98,17 +105,17 @@ async fn make(
     first: FieldId,
     statement: &str,
 ) -> Result<Made> {
-    let name = create.name.table().to_owned();
+    let name = log.table();
     let (schema, query) = match create.input.as_ref() {
-        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => (schema(&name, create.input.schema().as_arrow(), first)?, None),
+        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => (schema(name, create.input.schema().as_arrow(), first)?, None),
         query => {
             // Only now it is known of which types the columns are: CASE and UNION are coerced.
             let query = state.optimize(&with_nulls_let_through(query.clone())?)?;
             let columns = columns_of_query(query.schema().as_arrow(), definition);
-            (schema(&name, &columns, first)?, Some(query))
+            (schema(name, &columns, first)?, Some(query))
         }
     };
-    let entries = definition.properties(&name, &schema)?;
+    let entries = definition.properties(name, &schema)?;
     let properties = entries.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect();
     let held = Held::all(constraint::constraints(&properties).map_err(Error::internal)?);
     let schema = Arc::new(schema);
@@ -119,25 +126,26 @@ async fn make(
             let operation = if create.or_replace { "CREATE OR REPLACE TABLE AS" } else { "CREATE TABLE AS" };
             let stop = Arc::<Stop>::default();
             let spec = WriteSpec {
-                table: name.clone(),
+                table: name.to_owned(),
                 store: log.store().clone(),
                 schema: schema.clone(),
                 changes: RowChanges::Insert,
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
                 max_inline_bytes: options(state.config_options()).max_inline_bytes,
-                checks: held.conditions(state, &name, &schema, &schema)?,
+                checks: held.conditions(state, name, &schema, &schema)?,
                 returned: None,
                 stop: stop.clone(),
             };
             let plan = state.create_physical_plan(&query).await?;
-            let write = Arc::new(CoalescePartitionsExec::new(Arc::new(WriteExec::new(plan, Arc::new(spec)))));
+            let write: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(Arc::new(WriteExec::new(plan, Arc::new(spec)))));
+            scope.watch(&write);
             collect_step(write, operation, statement.to_owned(), log, &stop, state.task_ctx()).await?
         }
     };
     let mut made = of_nothing(step, &schema, first, statement);
     let keys = held.keys.iter().map(|key| Key::new(key, &schema)).collect::<Result<Vec<_>>>()?;
     if !keys.is_empty()
-        && !made.objects.is_empty()
+        && made.step.counts.inserted > 0
         && let Err(error) = unique::hold_first((log, lease), first, &keys, &made.step, &state.task_ctx()).await
     {
         remove(log.store(), &made.objects).await;
@@ -156,7 +164,7 @@ pub(super) fn done(inserted: u64, version: Option<u64>, files_written: usize) ->
 }
 
 /// Refuses what a table cannot have yet.
-pub fn check(create: &CreateMemoryTable, name: &str) -> Result<()> {
+pub fn check(create: &CreateMemoryTable, name: &TableName) -> Result<()> {
     let refuse = |what: &str, instead: Option<&str>| Err(Error::unsupported(format!("CREATE TABLE '{name}' with {what}"), instead));
     if create.or_replace && create.if_not_exists {
         return refuse("OR REPLACE and IF NOT EXISTS", Some("say one of them"));
@@ -164,17 +172,13 @@ pub fn check(create: &CreateMemoryTable, name: &str) -> Result<()> {
     if create.temporary {
         return refuse("TEMPORARY", None);
     }
-    check_name(name)?;
-    match create.name.schema() {
-        None | Some(super::lake::DEFAULT_NAMESPACE) => Ok(()),
-        Some(namespace) => refuse(&format!("the namespace '{namespace}'"), Some("tables live in the namespace public")),
-    }
+    check_name(name)
 }
 
 /// Refuses a name that would be read as something else.
-pub(super) fn check_name(name: &str) -> Result<()> {
-    match name.contains('@') {
-        true => Err(Error::unsupported(format!("CREATE TABLE '{name}' with '@' in its name"), Some("t@v3 means version 3 of t"))),
+pub(super) fn check_name(name: &TableName) -> Result<()> {
+    match name.name.contains('@') {
+        true => Err(Error::unsupported(format!("a table or view '{name}' with '@' in its name"), Some("t@v3 means version 3 of t"))),
         false => Ok(()),
     }
 }

@@ -24,6 +24,7 @@ pub mod stars;
 mod upsert;
 
 use super::parse::ReplaceWhere;
+use super::views;
 use crate::error::{Error, Result};
 use crate::plan::replace_where;
 use datafusion::common::tree_node::TreeNode;
@@ -52,6 +53,7 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
         sides::qualify(state, merge).await?;
     }
     let plan = state.statement_to_plan(statement).await?;
+    views::refuse_changes(&plan)?;
     let plan = match rows {
         Some(rows) => rows.statement(plan)?,
         None => plan,

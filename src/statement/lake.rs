@@ -1,4 +1,4 @@
-//! A lake: a folder of tables and the catalog that names them.
+//! A lake: a folder of tables and the catalog that names them. What changes names only is in `lake/naming.rs`.
 //!
 //! ```text
 //!   <lake>/_catalog/<v>.manifest     names -> folders
@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result, nearest_name};
 use crate::maintain::dropped::remove_dropped;
 use crate::maintain::vacuum::vacuum;
 use crate::maintain::{Removal, Retention};
+pub use crate::manifest::catalog::DEFAULT_NAMESPACE;
 use crate::manifest::catalog::{Catalog, CatalogEntry, TableName};
 use crate::manifest::log::VersionLog;
 use crate::store::path::FOLDERS;
@@ -22,8 +23,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The namespace of tables that are named without one.
-pub const DEFAULT_NAMESPACE: &str = "public";
+pub(super) mod naming;
+
 /// The folder of table folders.
 const TABLES: &str = "tables";
 
@@ -65,53 +66,96 @@ impl Lake {
     }
 
     /// The names of its tables, as of the newest catalog.
-    pub async fn table_names(&self) -> Result<Vec<String>> {
-        let catalog = self.inner.catalog.newest().await?;
-        Ok(names(&catalog))
+    pub async fn table_names(&self) -> Result<Vec<TableName>> {
+        Ok(self.catalog().await?.tables.keys().cloned().collect())
     }
 
-    /// The names of its tables as of the last catalog that was read.
-    pub(super) fn known_table_names(&self) -> Vec<String> {
-        names(&self.inner.catalog.known())
+    /// The newest catalog.
+    pub(super) async fn catalog(&self) -> Result<Arc<Catalog>> {
+        self.inner.catalog.newest().await
     }
 
-    /// The versions of a table; `None` if there is no table of that name.
-    pub async fn find(&self, name: &str) -> Result<Option<Arc<VersionLog>>> {
-        let catalog = self.inner.catalog.newest().await?;
-        Ok(catalog.tables.get(&qualified(name)).map(|entry| self.log(name, &entry.folder)))
+    /// The last catalog that was read.
+    pub(super) fn known_catalog(&self) -> Arc<Catalog> {
+        self.inner.catalog.known()
     }
 
-    /// The versions of a table.
-    pub async fn table(&self, name: &str) -> Result<Arc<VersionLog>> {
-        match self.find(name).await? {
+    /// Whether its catalog was looked for at all.
+    pub(super) fn was_read(&self) -> bool {
+        self.inner.catalog.was_read()
+    }
+
+    /// The versions of a table; `None` if there is no table of that name. A text is a name in the namespace `public`.
+    pub async fn find(&self, name: impl Into<TableName>) -> Result<Option<Arc<VersionLog>>> {
+        let name = name.into();
+        let catalog = self.catalog().await?;
+        Ok(catalog.tables.get(&name).map(|entry| self.log(&name, &entry.folder)))
+    }
+
+    /// The versions of a table. A text is a name in the namespace `public`.
+    pub async fn table(&self, name: impl Into<TableName>) -> Result<Arc<VersionLog>> {
+        let name = name.into();
+        match self.find(&name).await? {
             Some(log) => Ok(log),
-            None => Err(self.unknown_table(name)),
+            None => Err(self.no_table(&name)),
+        }
+    }
+
+    /// Whether a table or a view has the name. An error if its namespace is not there.
+    pub(super) async fn is_taken(&self, name: &TableName) -> Result<bool> {
+        match naming::check_free(&*self.catalog().await?, name) {
+            Ok(()) => Ok(false),
+            Err(Error::TableExists { .. }) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 
     /// The error for a name that is no table's.
-    pub(super) fn unknown_table(&self, name: &str) -> Error {
-        let names = self.known_table_names();
-        Error::UnknownTable { table: name.to_owned(), nearest: nearest_name(name, names.iter().map(String::as_str)) }
+    pub(super) fn no_table(&self, name: &TableName) -> Error {
+        let catalog = self.known_catalog();
+        if catalog.views.contains_key(name) {
+            return naming::is_a_view(name);
+        }
+        let names: Vec<String> = catalog.tables.keys().chain(catalog.views.keys()).map(TableName::to_string).collect();
+        let name = name.to_string();
+        Error::UnknownTable { nearest: nearest_name(&name, names.iter().map(String::as_str)), table: name }
+    }
+
+    /// An error, with the nearest name that there is if it is DataFusion's and about a name.
+    pub(super) fn explained(&self, error: Error) -> Error {
+        let Error::Engine { message, .. } = &error else { return error };
+        let Some((name, _)) = message.split("table '").nth(1).and_then(|rest| rest.split_once("' not found")) else { return error };
+        match name.splitn(3, '.').collect::<Vec<_>>().as_slice() {
+            [_, namespace, table] => self.no_table(&TableName::new(*namespace, *table)),
+            _ => self.no_table(&name.into()),
+        }
+    }
+
+    /// Whether the catalog still names the folder of a table, whatever the table is called by now.
+    pub(super) async fn has(&self, log: &VersionLog) -> Result<bool> {
+        Ok(self.catalog().await?.tables.values().any(|entry| log.store().label().ends_with(&entry.folder)))
     }
 
     fn logs(&self) -> MutexGuard<'_, HashMap<String, Arc<VersionLog>>> {
         lock(&self.inner.logs)
     }
 
-    fn log(&self, name: &str, folder: &str) -> Arc<VersionLog> {
+    fn log(&self, name: &TableName, folder: &str) -> Arc<VersionLog> {
+        let name = name.to_string();
         let mut logs = self.logs();
-        let log = logs.entry(folder.to_owned()).or_insert_with(|| Arc::new(VersionLog::new(name, self.inner.store.child(folder))));
+        let log = logs.entry(folder.to_owned()).or_insert_with(|| Arc::new(VersionLog::new(&name, self.inner.store.child(folder))));
+        // Another process may have renamed it.
+        log.rename(&name);
         log.clone()
     }
 
     /// A folder for a table that is to be created, which nothing names yet.
-    pub(super) fn new_table(&self, name: &str) -> NewTable {
-        let folder = format!("{TABLES}/{}", new_table_folder(name));
-        let log = VersionLog::new(name, self.inner.store.child(&folder));
+    pub(super) fn new_table(&self, name: &TableName) -> NewTable {
+        let folder = format!("{TABLES}/{}", new_table_folder(&name.name));
+        let log = VersionLog::new(name.to_string(), self.inner.store.child(&folder));
         lock(&self.inner.creating).insert(folder.clone());
         let creating = Creating { lake: self.clone(), folder: folder.clone() };
-        NewTable { name: name.to_owned(), folder, table_id: env::new_uuid().as_u128(), log: Arc::new(log), _creating: creating }
+        NewTable { name: name.clone(), folder, table_id: env::new_uuid().as_u128(), log: Arc::new(log), _creating: creating }
     }
 
     /// Commits the first version of a table and names it. The error is `TableExists` if the name was taken meanwhile. A table
@@ -124,11 +168,10 @@ impl Lake {
         // Before others can find the name, so that they find this log and make none of their own.
         self.logs().insert(table.folder.clone(), table.log.clone());
         let named = self.inner.catalog.change(|catalog| {
+            naming::check_free(catalog, &table.name)?;
             let entry = CatalogEntry { folder: table.folder.clone(), table_id: table.table_id };
-            match catalog.tables.insert(qualified(&table.name), entry) {
-                None => Ok(()),
-                Some(_) => Err(Error::TableExists { table: table.name.clone() }),
-            }
+            catalog.tables.insert(table.name.clone(), entry);
+            Ok(())
         });
         if let Err(error) = named.await {
             if error.kind() != ErrorKind::Unknown {
@@ -142,11 +185,11 @@ impl Lake {
 
     /// Removes from a table, or from all tables and the folders of dropped ones, what is not needed. What was removed, by name
     /// within the lake.
-    pub(super) async fn vacuum(&self, table: Option<&str>, retain_ms: u64, dry_run: bool, statement: &str) -> Result<Vec<Removal>> {
-        let catalog = self.inner.catalog.newest().await?;
-        let wanted: Vec<(&str, &CatalogEntry)> = match table {
-            None => catalog.tables.iter().map(|(name, entry)| (name.name.as_str(), entry)).collect(),
-            Some(name) => vec![(name, catalog.tables.get(&qualified(name)).ok_or_else(|| self.unknown_table(name))?)],
+    pub(super) async fn vacuum(&self, table: Option<&TableName>, retain_ms: u64, dry_run: bool, statement: &str) -> Result<Vec<Removal>> {
+        let catalog = self.catalog().await?;
+        let wanted: Vec<(&TableName, &CatalogEntry)> = match table {
+            None => catalog.tables.iter().collect(),
+            Some(name) => vec![(name, catalog.tables.get(name).ok_or_else(|| self.no_table(name))?)],
         };
         // Whoever only asks leaves nothing.
         let ahead_ms = if dry_run { 0 } else { self.inner.store.clock_ahead_ms().await? };
@@ -168,36 +211,12 @@ impl Lake {
         }
         Ok(removed)
     }
-
-    /// Takes a table out of the catalog. Its folder stays, so that readers of it can end.
-    pub async fn drop_table(&self, name: &str) -> Result<()> {
-        self.drop_tables(&[name.to_owned()]).await
-    }
-
-    /// Takes tables out of the catalog: all of them, or none if one does not exist.
-    pub async fn drop_tables(&self, names: &[String]) -> Result<()> {
-        let before = self.inner.catalog.newest().await?;
-        let dropped = self.inner.catalog.change(|catalog| {
-            for name in names {
-                catalog.tables.remove(&qualified(name)).ok_or_else(|| self.unknown_table(name))?;
-            }
-            Ok(())
-        });
-        dropped.await?;
-        // Views and prepared statements of this process may still hold the table.
-        for entry in names.iter().filter_map(|name| before.tables.get(&qualified(name))) {
-            if let Some(log) = self.logs().remove(&entry.folder) {
-                log.drop_table();
-            }
-        }
-        Ok(())
-    }
 }
 
 /// A table that is being created.
 #[derive(Debug)]
 pub(super) struct NewTable {
-    pub(super) name: String,
+    pub(super) name: TableName,
     pub(super) folder: String,
     pub(super) table_id: u128,
     pub(super) log: Arc<VersionLog>,
@@ -232,12 +251,4 @@ async fn discard_table(store: &Store) {
             Err(error) => tracing::warn!(%error, folder = store.label(), "could not remove a table that was not created"),
         }
     }
-}
-
-fn qualified(name: &str) -> TableName {
-    TableName { namespace: DEFAULT_NAMESPACE.to_owned(), name: name.to_owned() }
-}
-
-fn names(catalog: &Catalog) -> Vec<String> {
-    catalog.tables.keys().map(|table| table.name.clone()).collect()
 }

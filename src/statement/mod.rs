@@ -5,6 +5,7 @@
 //!                                                      └─ everything else: DataFusion's planner, with amend's rule installed
 //!   install   the same rule and tables for a host's own SessionContext
 //!   lake      a folder of tables, and the catalog that names them
+//!   catalog   the same as DataFusion's catalog; `names` says what a name means, `views` plans those that are kept as text
 //! ```
 
 mod adopt;
@@ -17,6 +18,7 @@ mod forms;
 pub mod functions;
 pub mod install;
 pub mod lake;
+mod names;
 pub mod outcome;
 mod parse;
 mod replace;
@@ -25,3 +27,4 @@ pub mod session;
 pub mod split;
 mod time_travel;
 mod tokens;
+mod views;

@@ -1,7 +1,9 @@
 //! Which statement it is: amend's own verbs are peeked at by their first words, everything else is DataFusion's to parse.
 
 use super::clone::CloneOf;
+use super::names::Names;
 use crate::error::{Error, Result};
+use crate::manifest::catalog::TableName;
 use crate::plan::layout::{Order, OrderKey};
 use crate::plan::optimize::Wanted;
 use datafusion::common::DataFusionError;
@@ -12,6 +14,9 @@ use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use words::{at_end, end, optional, skip, text, words};
+
+mod words;
 
 mod alteration;
 
@@ -40,7 +45,9 @@ pub enum Command {
     /// VERIFY.
     Verify(Verify),
     /// DESCRIBE HISTORY of a table.
-    History(String),
+    History(TableName),
+    /// ALTER TABLE .. RENAME TO, ALTER TABLE .. SET SCHEMA.
+    Rename(Rename),
     /// ALTER TABLE .. UNSET TBLPROPERTIES.
     UnsetProperties(UnsetProperties),
     /// ALTER TABLE of parts of columns.
@@ -75,6 +82,7 @@ impl Command {
             | Command::Vacuum(_)
             | Command::Verify(_)
             | Command::History(_)
+            | Command::Rename(_)
             | Command::UnsetProperties(_)
             | Command::AlterParts(_)
             | Command::AddFiles(_)
@@ -116,7 +124,7 @@ fn is_row_change(statement: &SqlStatement) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Optimize {
     /// The table.
-    pub table: String,
+    pub table: TableName,
     /// What is rewritten, and how.
     pub wanted: Wanted,
 }
@@ -125,7 +133,7 @@ pub struct Optimize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vacuum {
     /// The table; `None` for all of the lake, dropped ones included.
-    pub table: Option<String>,
+    pub table: Option<TableName>,
     /// How long back things are kept, if it is said.
     pub retain_ms: Option<u64>,
     /// Whether it is only said what would go.
@@ -136,16 +144,29 @@ pub struct Vacuum {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verify {
     /// The table.
-    pub table: String,
+    pub table: TableName,
     /// Whether all versions are looked at that are kept, and not only the newest.
     pub all_versions: bool,
+}
+
+/// ALTER TABLE [IF EXISTS] t RENAME TO u, ALTER TABLE [IF EXISTS] t SET SCHEMA s; ALTER VIEW likewise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rename {
+    /// The table.
+    pub table: TableName,
+    /// What it is called then.
+    pub to: TableName,
+    /// Whether it is no error that there is no such table.
+    pub if_exists: bool,
+    /// Whether a view is meant: ALTER VIEW.
+    pub of_view: bool,
 }
 
 /// ALTER TABLE [IF EXISTS] t UNSET TBLPROPERTIES ('k', ..).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsetProperties {
     /// The table.
-    pub table: String,
+    pub table: TableName,
     /// Whether it is no error that there is no such table.
     pub if_exists: bool,
     /// The names of the properties.
@@ -156,7 +177,7 @@ pub struct UnsetProperties {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilesOf {
     /// The table.
-    pub table: String,
+    pub table: TableName,
     /// Whether it is no error that there is no such table, or that there is one.
     pub lenient: bool,
     /// The pattern of the files' paths.
@@ -167,7 +188,7 @@ pub struct FilesOf {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restore {
     /// The table.
-    pub table: String,
+    pub table: TableName,
     /// The version, as it follows the `@` of a name: `v3`, or a time.
     pub at: String,
 }
@@ -186,20 +207,21 @@ pub struct Syntax {
     /// Whose SQL it is.
     pub dialect: Box<dyn Dialect>,
     recursion_limit: Option<usize>,
+    names: Names,
 }
 
 impl Default for Syntax {
     fn default() -> Self {
-        Syntax { dialect: Box::new(GenericDialect {}), recursion_limit: None }
+        Syntax { dialect: Box::new(GenericDialect {}), recursion_limit: None, names: Names::default() }
     }
 }
 
 impl Syntax {
-    /// By DataFusion's settings `datafusion.sql_parser.*`.
-    pub fn of(options: &SqlParserOptions) -> Result<Syntax> {
+    /// By DataFusion's settings `datafusion.sql_parser.*`, and what names mean.
+    pub fn of(options: &SqlParserOptions, names: Names) -> Result<Syntax> {
         let dialect =
             dialect_from_str(options.dialect).ok_or_else(|| Error::invalid(format!("'{}' is no dialect of SQL", options.dialect)))?;
-        Ok(Syntax { dialect, recursion_limit: Some(options.recursion_limit.get()) })
+        Ok(Syntax { dialect, recursion_limit: Some(options.recursion_limit.get()), names })
     }
 
     fn parser<'a>(&'a self, sql: &'a str) -> Result<DFParser<'a>> {
@@ -238,14 +260,14 @@ pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
             Command::Rollback
         }
         ["SAVEPOINT" | "RELEASE", ..] => return Err(Error::unsupported("SAVEPOINT", None)),
-        ["OPTIMIZE", ..] => Command::Optimize(optimize(&mut parser)?),
+        ["OPTIMIZE", ..] => Command::Optimize(optimize(&mut parser, syntax)?),
         ["EXPLAIN", "OPTIMIZE", ..] => {
             skip(&mut parser, 1);
-            Command::ExplainOptimize { optimize: optimize(&mut parser)?, verbose: false }
+            Command::ExplainOptimize { optimize: optimize(&mut parser, syntax)?, verbose: false }
         }
         ["EXPLAIN", "VERBOSE", "OPTIMIZE"] => {
             skip(&mut parser, 2);
-            Command::ExplainOptimize { optimize: optimize(&mut parser)?, verbose: true }
+            Command::ExplainOptimize { optimize: optimize(&mut parser, syntax)?, verbose: true }
         }
         ["DESCRIBE" | "DESC", "HISTORY", ..] => {
             skip(&mut parser, 2);
@@ -253,13 +275,13 @@ pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
             if at_end(&parser) {
                 return Ok(Command::Sql(Box::new(single(sql, syntax)?)));
             }
-            Command::History(table_name(&mut parser)?)
+            Command::History(table_name(&mut parser, syntax)?)
         }
-        ["ALTER", "TABLE", ..] => match alteration::own(&mut parser)? {
+        ["ALTER", "TABLE" | "VIEW", ..] => match alteration::own(&mut parser, syntax)? {
             Some(own) => own,
             None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
         },
-        ["CREATE", "TABLE", ..] => match own_creation(&mut parser)? {
+        ["CREATE", "TABLE", ..] => match own_creation(&mut parser, syntax)? {
             Some(own) => own,
             None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
         },
@@ -267,16 +289,17 @@ pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
             Some(replace) => Command::ReplaceWhere(Box::new(replace)),
             None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
         },
-        ["VACUUM", ..] => Command::Vacuum(vacuum(&mut parser)?),
-        ["RESTORE", ..] => Command::Restore(restore(&mut parser)?),
-        ["VERIFY", ..] => Command::Verify(verify(&mut parser)?),
+        ["VACUUM", ..] => Command::Vacuum(vacuum(&mut parser, syntax)?),
+        ["RESTORE", ..] => Command::Restore(restore(&mut parser, syntax)?),
+        ["VERIFY", ..] => Command::Verify(verify(&mut parser, syntax)?),
         _ => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
     };
     end(&mut parser)?;
     Ok(command)
 }
 
-fn single(sql: &str, syntax: &Syntax) -> Result<Statement> {
+/// The one statement in a text that DataFusion parses.
+pub(super) fn single(sql: &str, syntax: &Syntax) -> Result<Statement> {
     let mut statements = syntax.parser(sql)?.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {
         (Some(statement), true) => Ok(statement),
@@ -285,10 +308,10 @@ fn single(sql: &str, syntax: &Syntax) -> Result<Statement> {
     }
 }
 
-fn optimize(parser: &mut DFParser<'_>) -> Result<Optimize> {
+fn optimize(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Optimize> {
     parser.parser.next_token();
     optional(parser, &["TABLE"]);
-    let table = table_name(parser)?;
+    let table = table_name(parser, syntax)?;
     let mut wanted = Wanted { full: optional(parser, &["FULL"]), ..Wanted::default() };
     if optional(parser, &["WHERE"]) {
         wanted.filter = Some(parser.parser.parse_expr().map_err(DataFusionError::from)?);
@@ -310,12 +333,12 @@ fn optimize(parser: &mut DFParser<'_>) -> Result<Optimize> {
     Ok(Optimize { table, wanted })
 }
 
-fn vacuum(parser: &mut DFParser<'_>) -> Result<Vacuum> {
+fn vacuum(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Vacuum> {
     const HOUR_MS: f64 = 3_600_000.0;
     parser.parser.next_token();
     optional(parser, &["TABLE"]);
     let clause = matches!(words(parser, 2).as_slice(), ["RETAIN", ..] | ["DRY", "RUN"]);
-    let table = if clause || at_end(parser) { None } else { Some(table_name(parser)?) };
+    let table = if clause || at_end(parser) { None } else { Some(table_name(parser, syntax)?) };
     let mut retain_ms = None;
     if optional(parser, &["RETAIN"]) {
         let Token::Number(hours, _) = parser.parser.next_token().token else {
@@ -335,10 +358,10 @@ fn vacuum(parser: &mut DFParser<'_>) -> Result<Vacuum> {
     Ok(Vacuum { table, retain_ms, dry_run })
 }
 
-fn verify(parser: &mut DFParser<'_>) -> Result<Verify> {
+fn verify(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Verify> {
     parser.parser.next_token();
     optional(parser, &["TABLE"]);
-    let table = table_name(parser)?;
+    let table = table_name(parser, syntax)?;
     let all_versions = words(parser, 2) == ["ALL", "VERSIONS"];
     if all_versions {
         skip(parser, 2);
@@ -373,17 +396,17 @@ fn order_key(parser: &mut Parser<'_>) -> Result<OrderKey, ParserError> {
 }
 
 /// `[SHALLOW] CLONE t`; which version of it is spelled in the name by now, with the plain name behind AS.
-fn clone_of(parser: &mut DFParser<'_>, name: &ObjectName, lenient: bool, words_of: usize) -> Result<Command> {
+fn clone_of(parser: &mut DFParser<'_>, name: &ObjectName, lenient: bool, words_of: usize, syntax: &Syntax) -> Result<Command> {
     skip(parser, words_of);
-    let source = table_name(parser)?;
+    let source = table_name(parser, syntax)?;
     if optional(parser, &["AS"]) {
-        table_name(parser)?;
+        table_name(parser, syntax)?;
     }
-    Ok(Command::Clone(CloneOf { table: plain_name(name)?, lenient, source }))
+    Ok(Command::Clone(CloneOf { table: syntax.names.table(name)?, lenient, source }))
 }
 
 /// A CREATE TABLE that DataFusion does not parse; `None` if it is another.
-fn own_creation(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
+fn own_creation(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<Command>> {
     skip(parser, 2);
     let lenient = words(parser, 3) == ["IF", "NOT", "EXISTS"];
     if lenient {
@@ -392,27 +415,20 @@ fn own_creation(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
     let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
     match words(parser, 2).as_slice() {
         ["FROM", ..] => skip(parser, 1),
-        ["CLONE", ..] => return clone_of(parser, &name, lenient, 1).map(Some),
-        ["SHALLOW", "CLONE"] => return clone_of(parser, &name, lenient, 2).map(Some),
+        ["CLONE", ..] => return clone_of(parser, &name, lenient, 1, syntax).map(Some),
+        ["SHALLOW", "CLONE"] => return clone_of(parser, &name, lenient, 2, syntax).map(Some),
         _ => return Ok(None),
     }
     match text(parser) {
-        Some(pattern) => Ok(Some(Command::CreateFromFiles(FilesOf { table: plain_name(&name)?, lenient, pattern }))),
+        Some(pattern) => Ok(Some(Command::CreateFromFiles(FilesOf { table: syntax.names.table(&name)?, lenient, pattern }))),
         None => Err(Error::invalid("CREATE TABLE t FROM takes files in quotes, as in 'dir/*.parquet'; a query comes after AS")),
     }
 }
 
-/// A text in quotes, if it is the next.
-fn text(parser: &mut DFParser<'_>) -> Option<String> {
-    let Token::SingleQuotedString(text) = parser.parser.peek_token().token else { return None };
-    parser.parser.next_token();
-    Some(text)
-}
-
-fn restore(parser: &mut DFParser<'_>) -> Result<Restore> {
+fn restore(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Restore> {
     parser.parser.next_token();
     optional(parser, &["TABLE"]);
-    let table = table_name(parser)?;
+    let table = table_name(parser, syntax)?;
     optional(parser, &["TO"]);
     let wrong = || Error::invalid("write RESTORE TABLE t TO VERSION AS OF 3, or RESTORE TABLE t TO TIMESTAMP AS OF '2026-01-31 12:00:00'");
     let by_version = match words(parser, 3).as_slice() {
@@ -459,19 +475,9 @@ fn replace_where(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<Re
 }
 
 /// The name of a table of the lake.
-fn table_name(parser: &mut DFParser<'_>) -> Result<String> {
+fn table_name(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<TableName> {
     let name = parser.parser.parse_object_name(false).map_err(DataFusionError::from)?;
-    plain_name(&name)
-}
-
-/// A table's name without its namespace, folded as the planner folds names.
-pub fn plain_name(name: &ObjectName) -> Result<String> {
-    let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
-    match parts.as_slice() {
-        [table] => Ok(fold(table)),
-        [namespace, table] | [_, namespace, table] if fold(namespace) == super::lake::DEFAULT_NAMESPACE => Ok(fold(table)),
-        _ => Err(Error::unsupported(format!("the namespace of '{name}'"), Some("tables live in the namespace public"))),
-    }
+    syntax.names.table(&name)
 }
 
 /// A name as the planner folds it.
@@ -479,228 +485,5 @@ pub fn fold(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
-/// The next words, in upper case; fewer if something else comes first.
-fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 55] = [
-        "CREATE",
-        "CLONE",
-        "SHALLOW",
-        "FROM",
-        "ADD",
-        "FILES",
-        "INSERT",
-        "INTO",
-        "REPLACE",
-        "VERSION",
-        "TIMESTAMP",
-        "AS",
-        "OF",
-        "ISOLATION",
-        "READ",
-        "NOT",
-        "AND",
-        "ALTER",
-        "UNSET",
-        "TBLPROPERTIES",
-        "IF",
-        "EXISTS",
-        "BEGIN",
-        "START",
-        "TRANSACTION",
-        "WORK",
-        "COMMIT",
-        "END",
-        "ROLLBACK",
-        "ABORT",
-        "TO",
-        "SAVEPOINT",
-        "RELEASE",
-        "OPTIMIZE",
-        "EXPLAIN",
-        "VERBOSE",
-        "DESCRIBE",
-        "DESC",
-        "HISTORY",
-        "VACUUM",
-        "RESTORE",
-        "VERIFY",
-        "ALL",
-        "VERSIONS",
-        "FULL",
-        "TABLE",
-        "WHERE",
-        "ORDER",
-        "ZORDER",
-        "BY",
-        "RETAIN",
-        "HOUR",
-        "HOURS",
-        "DRY",
-        "RUN",
-    ];
-    let known = |at: usize| match parser.parser.peek_nth_token(at).token {
-        Token::Word(word) if word.quote_style.is_none() => KNOWN.into_iter().find(|known| word.value.eq_ignore_ascii_case(known)),
-        _ => None,
-    };
-    (0..count).map_while(known).collect()
-}
-
-fn optional(parser: &mut DFParser<'_>, any: &[&str]) -> bool {
-    let found = words(parser, 1).first().is_some_and(|word| any.contains(word));
-    if found {
-        parser.parser.next_token();
-    }
-    found
-}
-
-fn skip(parser: &mut DFParser<'_>, count: usize) {
-    for _ in 0..count {
-        parser.parser.next_token();
-    }
-}
-
-fn at_end(parser: &DFParser<'_>) -> bool {
-    matches!(parser.parser.peek_token().token, Token::EOF | Token::SemiColon)
-}
-
-/// Nothing but semicolons may be left.
-fn end(parser: &mut DFParser<'_>) -> Result<()> {
-    while parser.parser.consume_token(&Token::SemiColon) {}
-    if parser.parser.peek_token().token == Token::EOF {
-        return Ok(());
-    }
-    if let ["ISOLATION" | "READ" | "NOT" | "AND" | "TO", ..] = words(parser, 1).as_slice() {
-        let what = format!("'{}' in a statement about transactions", parser.parser.peek_token().token);
-        return Err(Error::unsupported(what, Some("say BEGIN, COMMIT or ROLLBACK alone")));
-    }
-    Err(Error::invalid(format!("nothing may follow here, but there is: {}", parser.parser.peek_token().token)))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(sql: &str) -> Result<Command> {
-        super::parse(sql, &Syntax::default())
-    }
-
-    #[test]
-    fn own_verbs_are_known_by_their_first_words() {
-        assert!(matches!(parse("begin").unwrap(), Command::Begin));
-        assert!(matches!(parse("START TRANSACTION").unwrap(), Command::Begin));
-        assert!(matches!(parse("COMMIT WORK;").unwrap(), Command::Commit));
-        assert!(matches!(parse("rollback").unwrap(), Command::Rollback));
-        assert!(matches!(parse("DESCRIBE HISTORY public.T").unwrap(), Command::History(table) if table == "t"));
-        assert!(matches!(parse("DESCRIBE history").unwrap(), Command::Sql(_)));
-        let Command::Optimize(optimize) = parse("OPTIMIZE TABLE \"T\" FULL").unwrap() else { panic!() };
-        assert_eq!(optimize, Optimize { table: "T".into(), wanted: Wanted { full: true, ..Wanted::default() } });
-        assert!(matches!(parse("SELECT 1").unwrap(), Command::Sql(_)));
-        let Command::UnsetProperties(unset) = parse("ALTER TABLE IF EXISTS T UNSET TBLPROPERTIES ('a.b', c)").unwrap() else { panic!() };
-        assert_eq!(unset, UnsetProperties { table: "t".into(), if_exists: true, keys: vec!["a.b".into(), "c".into()] });
-        assert!(matches!(parse("ALTER TABLE t DROP COLUMN unset").unwrap(), Command::Sql(_)));
-        let files = |table: &str, lenient| FilesOf { table: table.into(), lenient, pattern: "a/*.parquet".into() };
-        let Command::AddFiles(found) = parse("ALTER TABLE IF EXISTS public.T add files 'a/*.parquet';").unwrap() else { panic!() };
-        assert_eq!(found, files("t", true));
-        assert!(matches!(parse("ALTER TABLE t ADD files INT").unwrap(), Command::Sql(_)));
-        let Command::CreateFromFiles(found) = parse("CREATE TABLE \"T\" FROM 'a/*.parquet'").unwrap() else { panic!() };
-        assert_eq!(found, files("T", false));
-        assert!(parse("CREATE TABLE t FROM u").unwrap_err().to_string().contains("takes files in quotes"));
-        assert!(parse("CREATE TABLE t FROM 'a' WHERE b").unwrap_err().to_string().contains("nothing may follow"));
-    }
-
-    #[test]
-    fn restore_names_a_version_or_a_time() {
-        for (sql, table, at) in [
-            ("RESTORE TABLE t TO VERSION AS OF 3", "t", "v3"),
-            ("restore T version as of 12;", "t", "v12"),
-            (r#"RESTORE TABLE public."to" TO TIMESTAMP AS OF '2026-01-31'"#, "to", "2026-01-31"),
-        ] {
-            let Command::Restore(restore) = parse(sql).unwrap() else { panic!("{sql}") };
-            assert_eq!(restore, Restore { table: table.into(), at: at.into() });
-        }
-        for sql in ["RESTORE t", "RESTORE t TO VERSION AS OF '3'", "RESTORE t TO VERSION AS OF 1.5", "RESTORE t TO TIMESTAMP AS OF 3"] {
-            assert!(parse(sql).unwrap_err().to_string().contains("write RESTORE TABLE t TO VERSION AS OF 3"), "{sql}");
-        }
-    }
-
-    #[test]
-    fn replace_where_is_an_insert_and_a_delete() {
-        for (sql, insert, delete) in [
-            ("INSERT INTO t REPLACE WHERE a = 1 AND b SELECT 1, true", "INSERT INTO t SELECT 1, true", "DELETE FROM t WHERE a = 1 AND b"),
-            (
-                r#"insert into table public."T" (b, "A") replace where x > 5 values (1, 2)"#,
-                r#"INSERT INTO public."T" (b, "A") VALUES (1, 2)"#,
-                r#"DELETE FROM public."T" WHERE x > 5"#,
-            ),
-            (
-                "INSERT INTO t REPLACE WHERE a WITH q AS (SELECT 1) SELECT * FROM q",
-                "INSERT INTO t WITH q AS (SELECT 1) SELECT * FROM q",
-                "DELETE FROM t WHERE a",
-            ),
-        ] {
-            let command = parse(sql).unwrap();
-            assert!(command.changes_rows());
-            let Command::ReplaceWhere(replace) = command else { panic!("{sql}") };
-            assert_eq!((replace.insert.to_string(), replace.delete.to_string()), (insert.to_owned(), delete.to_owned()));
-        }
-        for sql in ["INSERT INTO t (a) VALUES (1)", "INSERT INTO t SELECT replace FROM u", "INSERT INTO t (SELECT 1)"] {
-            assert!(matches!(parse(sql).unwrap(), Command::Sql(_)), "{sql}");
-        }
-    }
-
-    #[test]
-    fn an_optimize_may_choose_fragments_and_order_rows() {
-        let wanted = |sql: &str| match parse(sql).unwrap() {
-            Command::Optimize(optimize) => optimize.wanted,
-            other => panic!("{other:?}"),
-        };
-        let key = |column: &str, descending, nulls_first| OrderKey { column: column.into(), descending, nulls_first };
-        let order = Order::By(vec![key("a", false, false), key("B", true, true), key("c", true, false)]);
-        assert_eq!(wanted("OPTIMIZE t ORDER BY (A, \"B\" DESC, c DESC NULLS LAST)").order, Some(order));
-        assert_eq!(wanted("optimize t order by a asc nulls first;").order, Some(Order::By(vec![key("a", false, true)])));
-        let z = wanted("OPTIMIZE t FULL WHERE a > 1 AND b < 2 ZORDER BY (a, b)");
-        assert_eq!((z.full, z.order), (true, Some(Order::Z(vec!["a".into(), "b".into()]))));
-        assert_eq!(z.filter.unwrap().to_string(), "a > 1 AND b < 2");
-        assert!(wanted("OPTIMIZE t ZORDER BY a FULL").full);
-        for sql in [
-            "OPTIMIZE t ORDER BY ()",
-            "OPTIMIZE t ORDER BY (a",
-            "OPTIMIZE t ORDER BY lower(a)",
-            "OPTIMIZE t ZORDER BY (a DESC)",
-            "OPTIMIZE t WHERE",
-            "OPTIMIZE t a",
-        ] {
-            assert_eq!(parse(sql).unwrap_err().sqlstate(), "42601", "{sql}");
-        }
-    }
-
-    #[test]
-    fn a_vacuum_is_of_a_table_or_of_all() {
-        let vacuum = |sql: &str| match parse(sql).unwrap() {
-            Command::Vacuum(Vacuum { table, retain_ms, dry_run }) => (table, retain_ms, dry_run),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(vacuum("VACUUM"), (None, None, false));
-        assert_eq!(vacuum("vacuum table \"T\";"), (Some("T".into()), None, false));
-        assert_eq!(vacuum("VACUUM t RETAIN 168 HOURS DRY RUN"), (Some("t".into()), Some(168 * 3_600_000), true));
-        assert_eq!(vacuum("VACUUM RETAIN 0.5 hours"), (None, Some(1_800_000), false));
-        assert_eq!(vacuum("VACUUM DRY RUN"), (None, None, true));
-        assert_eq!(vacuum("VACUUM dry"), (Some("dry".into()), None, false));
-        for sql in ["VACUUM t RETAIN x HOURS", "VACUUM t RETAIN 3 DAYS", "VACUUM t RETAIN -1 HOURS", "VACUUM t DRY", "VACUUM t, u"] {
-            assert_eq!(parse(sql).unwrap_err().sqlstate(), "42601", "{sql}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_offered_says_so() {
-        for sql in ["ROLLBACK TO x", "SAVEPOINT x"] {
-            let error = parse(sql).unwrap_err();
-            assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
-        }
-        assert_eq!(parse("COMMIT AND CHAIN").unwrap_err().sqlstate(), "0A000");
-        assert_eq!(parse("BEGIN ISOLATION LEVEL SERIALIZABLE").unwrap_err().sqlstate(), "0A000");
-        assert!(parse("COMMIT x").unwrap_err().to_string().contains("nothing may follow"));
-        assert!(parse("BEGIN; DELETE FROM t").unwrap_err().to_string().contains("nothing may follow"));
-        assert!(parse("SELECT 1; SELECT 2").unwrap_err().to_string().contains("one statement"));
-    }
-}
+mod tests;

@@ -66,7 +66,7 @@ pub async fn replace(
                 restore::restore(log, (&base.snapshot, &lease), newest, at, statement).await?
             }
             Replacement::Create { create, definition } => {
-                create::replacement(state, log, &base.snapshot, create, definition, statement).await?
+                create::replacement((scope, state), log, &base.snapshot, create, definition, statement).await?
             }
         };
         let Made { step, objects } = made;
@@ -82,8 +82,15 @@ pub async fn replace(
             }
             return Ok(done(counts, None, CommitFacts::default(), objects.len(), vec![]));
         }
+        if let Err(stopped) = scope.commits() {
+            remove(log.store(), &objects).await;
+            return Err(stopped);
+        }
         match runs.publish(log, staged(base.snapshot.version, step, vec![], objects)).await {
-            Err(Error::Conflict(report)) => runs.again(log, Some(report)).await.map(drop)?,
+            Err(Error::Conflict(report)) => {
+                scope.runs_again();
+                runs.again(log, Some(report)).await.map(drop)?;
+            }
             Err(error) => return Err(error),
             Ok(committed) => {
                 let counts: RowCounts = committed.counts.first().copied().unwrap_or_default();

@@ -7,41 +7,43 @@ use super::alter::Alteration;
 use super::constraints::Definition;
 use super::forms::stars;
 use super::lake::Lake;
+use super::names::Names;
 use super::outcome::{Changed, Outcome, Rows, verified};
-use super::parse::{self, Command, FilesOf, Optimize, Syntax, Vacuum, plain_name};
-use super::replace::{self, Replacement};
-use super::{adopt, alter, clone, create, forms, functions, install, time_travel};
-use crate::commit;
-use crate::commit::gather::WriteGathered;
-use crate::commit::staged::{Staged, objects, remove};
+use super::parse::{self, Command, Optimize, Syntax, Vacuum};
+use super::replace::Replacement;
+use super::views::{self, Planner};
+use super::{forms, functions, install, time_travel};
 use crate::error::{Error, Result};
 use crate::maintain::verify::verify;
-use crate::manifest::log::VersionLog;
 use crate::plan::optimize;
 use crate::plan::options::options;
 use crate::plan::returning::target_of;
 use crate::plan::subqueries::{self, Left};
 use crate::scan::pin::{ReadView, SessionView};
-use crate::stage::commit_exec::{returns_rows, staged};
+use crate::stage::commit_exec::returns_rows;
+use crate::stage::course::Course;
 use crate::stage::gather::Gatherer;
-use crate::stage::runs::Runs;
-use crate::stage::scope::{Done, SessionScope, StagedStatement};
+use crate::stage::progress::Progress;
+use crate::stage::scope::{Done, SessionScope};
 use crate::store::env;
-use crate::txn::composite::{CommitFacts, RowCounts};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SessionConfig, SessionContext};
-use datafusion::logical_expr::{
-    CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as PlanStatement, TableSource, TableType, col, lit,
-};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as PlanStatement, TableSource, col, lit};
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName, ObjectType, Statement};
+use datafusion::sql::sqlparser::ast::{CommentObject, ObjectType, ShowCreateObject, Statement};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
+
+mod ddl;
+mod names;
+mod staged;
+
+pub use staged::StagedChange;
+use staged::land;
 
 /// How long back VACUUM keeps things, unless it is said.
 const RETAIN_MS: u64 = 168 * 3_600_000;
@@ -53,6 +55,10 @@ pub struct Session {
     scope: Arc<SessionScope>,
     /// Held while a statement runs.
     running: Mutex<()>,
+    /// The catalog that the lake is in.
+    catalog: String,
+    /// Plans the lake's views.
+    planner: Planner,
 }
 
 impl Session {
@@ -67,8 +73,9 @@ impl Session {
         let view: Arc<dyn ReadView> = scope.clone();
         let config = config.with_information_schema(true).with_extension(scope.clone()).with_extension(Arc::new(SessionView(view)));
         let ctx = SessionContext::new_with_config(config).enable_url_table();
-        install::install(&ctx, lake)?;
-        Ok(Session { lake: lake.clone(), ctx, scope, running: Mutex::new(()) })
+        let catalog = ctx.state_ref().read().config_options().catalog.default_catalog.clone();
+        let planner = install::install_with(&ctx, lake)?;
+        Ok(Session { lake: lake.clone(), ctx, scope, running: Mutex::new(()), catalog, planner })
     }
 
     /// The lake.
@@ -84,6 +91,17 @@ impl Session {
     /// Whether a transaction is open.
     pub fn in_transaction(&self) -> bool {
         self.scope.in_transaction()
+    }
+
+    /// How much the statement that runs has done so far; `None` if none runs, or it is not there yet.
+    pub fn progress(&self) -> Option<Progress> {
+        self.scope.progress()
+    }
+
+    /// Stops the statement that runs, unless it commits already. Whoever gets [`Course::Running`] drops the future of `execute`:
+    /// nothing has come of the statement, and nothing will; an open transaction can only be rolled back.
+    pub fn stop(&self) -> Course {
+        self.scope.stop()
     }
 
     /// Runs one statement to its end. A query's rows are collected.
@@ -138,7 +156,7 @@ impl Session {
                 Err(Error::SchemaChanged { .. }) if reran + 1 < max_attempts && !self.in_transaction() => {
                     tokio::time::sleep(env::jitter(Duration::from_millis(5))).await;
                 }
-                Err(error) => return Err(self.explain(error)),
+                Err(error) => return Err(self.lake.explained(error)),
                 Ok(outcome) => return Ok(outcome),
             }
             reran += 1;
@@ -146,11 +164,16 @@ impl Session {
     }
 
     fn parse(&self, sql: &str) -> Result<Command> {
-        let syntax = Syntax::of(&self.ctx.state_ref().read().config_options().sql_parser)?;
+        let syntax = Syntax::of(&self.ctx.state_ref().read().config_options().sql_parser, self.names())?;
         let dialect = syntax.dialect.as_ref();
         let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
         let spelled = stars::spell(&spelled, dialect);
         parse::parse(&spelled, &syntax)
+    }
+
+    /// What names mean in this session.
+    fn names(&self) -> Names {
+        Names::of(&self.catalog, self.ctx.state_ref().read().config_options())
     }
 
     async fn command(&self, command: &Command, sql: &str) -> Result<Outcome> {
@@ -180,9 +203,10 @@ impl Session {
                 self.replace(&log, Replacement::Restore { at: &restore.at }, sql).await
             }
             Command::ReplaceWhere(replace) => {
-                let plan = forms::plan_replace_where(&self.ctx.state(), replace).await?;
+                let plan = views::strictly(forms::plan_replace_where(&self.ctx.state(), replace)).await?;
                 self.engine(plan).await
             }
+            Command::Rename(rename) => self.rename(rename).await,
             Command::UnsetProperties(unset) => self.alter(&self.ctx.state(), Alteration::Unset(unset), sql).await,
             Command::AlterParts(parts) => self.alter(&self.ctx.state(), Alteration::Parts(parts), sql).await,
             Command::AddFiles(files) => {
@@ -190,25 +214,19 @@ impl Session {
                 self.alter(&self.ctx.state(), alteration, sql).await
             }
             Command::CreateFromFiles(files) => self.create_from_files(files, sql).await,
-            Command::Clone(clone) => {
-                self.no_transaction("CREATE TABLE")?;
-                if self.is_anothers(&clone.table).await? {
-                    return name_is_taken(&clone.table, clone.lenient);
-                }
-                Ok(changed(clone::create_clone(&self.lake, clone, sql).await?))
-            }
+            Command::Clone(clone) => self.create_clone(clone, sql).await,
             Command::Sql(statement) => self.sql(statement.as_ref().clone(), sql).await,
         }
     }
 
     async fn sql(&self, mut statement: DfStatement, sql: &str) -> Result<Outcome> {
-        if parse::looks_at_names(&statement, sql) {
-            // DataFusion asks for names where it cannot wait for a store.
-            self.lake.table_names().await?;
-        }
         let state = self.ctx.state();
+        if parse::looks_at_names(&statement, sql) || self.names_a_new_schema(&state, &statement) {
+            // DataFusion asks for names where it cannot wait for a store.
+            self.lake.catalog().await?;
+        }
         let mut definition = Definition::default();
-        let mut shows_tables = false;
+        let (mut created, mut shows_tables) = (None, false);
         if let DfStatement::Statement(statement) = &mut statement {
             match statement.as_mut() {
                 Statement::AlterTable(alter) => return self.alter(&state, Alteration::Operations(alter), sql).await,
@@ -237,23 +255,67 @@ impl Session {
                 Statement::Drop { object_type: ObjectType::Table, .. } => {
                     return Err(Error::unsupported("DROP TABLE with CASCADE, PURGE or TEMPORARY", None));
                 }
-                Statement::CreateSchema { .. } | Statement::CreateDatabase { .. } => {
-                    return Err(Error::unsupported("CREATE SCHEMA", Some("tables live in the namespace public")));
+                Statement::CreateSchema {
+                    schema_name,
+                    if_not_exists,
+                    with: None,
+                    options: None,
+                    default_collate_spec: None,
+                    clone: None,
+                } => {
+                    if let Some(done) = self.create_schema(schema_name, *if_not_exists).await? {
+                        return Ok(done);
+                    }
                 }
-                Statement::CreateTable(table) => definition = Definition::take(table)?,
+                Statement::CreateSchema { .. } => return Err(Error::unsupported("CREATE SCHEMA with options", None)),
+                Statement::CreateDatabase { .. } => {
+                    return Err(Error::unsupported("CREATE DATABASE", Some("a lake is one database; CREATE SCHEMA divides it")));
+                }
+                Statement::Drop { object_type: ObjectType::Schema, if_exists, names, cascade, .. } => {
+                    if let Some(done) = self.drop_schemas(names, *if_exists, *cascade).await? {
+                        return Ok(done);
+                    }
+                }
+                Statement::ShowSchemas { .. } => return self.show_schemas().await,
+                Statement::Use(schema) => return self.use_schema(schema).await,
+                Statement::CreateView(create) => return self.create_view(create.clone()).await,
+                Statement::Drop {
+                    object_type: ObjectType::View, cascade: false, purge: false, temporary: false, if_exists, names, ..
+                } => {
+                    return self.drop_views(names, *if_exists).await;
+                }
+                Statement::Drop { object_type: ObjectType::View, .. } => {
+                    return Err(Error::unsupported("DROP VIEW with CASCADE, PURGE or TEMPORARY", None));
+                }
+                Statement::ShowCreate { obj_type, .. } if *obj_type == ShowCreateObject::View => *obj_type = ShowCreateObject::Table,
+                Statement::CreateTable(table) => {
+                    definition = Definition::take(table)?;
+                    created = Some(self.names().table(&table.name)?);
+                }
                 Statement::ShowTables { .. } => shows_tables = true,
                 _ => {}
             }
         }
-        match forms::plan(&state, statement).await? {
-            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => self.create_table(&state, create, &definition, sql).await,
-            plan if shows_tables => {
+        match (views::strictly(forms::plan(&state, statement)).await?, created) {
+            (LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)), Some(name)) => {
+                self.create_table(&state, &name, create, &definition, sql).await
+            }
+            (plan, _) if shows_tables => {
                 // DataFusion also lists the views that make up the information schema.
                 let own = col("table_schema").not_eq(lit("information_schema"));
                 self.engine(LogicalPlanBuilder::from(plan).filter(own)?.build()?).await
             }
-            plan => self.engine(plan).await,
+            (plan, _) => self.engine(plan).await,
         }
+    }
+
+    /// Whether a statement names something in a schema that is not known, so that another may have made it.
+    fn names_a_new_schema(&self, state: &SessionState, statement: &DfStatement) -> bool {
+        let known = self.lake.known_catalog();
+        let options = &state.config_options().catalog;
+        state
+            .resolve_table_references(statement)
+            .is_ok_and(|references| references.iter().any(|name| !known.has_namespace(name.schema().unwrap_or(&options.default_schema))))
     }
 
     /// Runs what DataFusion has planned.
@@ -285,6 +347,7 @@ impl Session {
         let context = Arc::new(frame.task_ctx());
         let physical = frame.create_physical_plan().await?;
         let (schema, returns) = (physical.schema(), returns_rows(&physical));
+        self.scope.watch(&physical);
         let batches = collect(physical, context).await?;
         match self.scope.take_done() {
             Some(done) if !explains && !returns => Ok(changed(done)),
@@ -294,6 +357,7 @@ impl Session {
 
     /// Runs a plan of ours that changes a table.
     async fn changing(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Outcome> {
+        self.scope.watch(&plan);
         collect(plan, self.ctx.task_ctx()).await?;
         match self.scope.take_done() {
             Some(done) => Ok(changed(done)),
@@ -317,7 +381,9 @@ impl Session {
                  if there are none, say SET amend.allow_short_retention = true",
             ));
         }
-        let removed = self.lake.vacuum(wanted.table.as_deref(), retain_ms, wanted.dry_run, sql).await?;
+        // What it has removed is removed.
+        self.scope.commits()?;
+        let removed = self.lake.vacuum(wanted.table.as_ref(), retain_ms, wanted.dry_run, sql).await?;
         let columns: [(&str, ArrayRef); 3] = [
             ("path", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.path.as_str())))),
             ("size_bytes", Arc::new(UInt64Array::from_iter_values(removed.iter().map(|removal| removal.size_bytes)))),
@@ -327,111 +393,8 @@ impl Session {
         Ok(Outcome::Rows(Rows { schema: batch.schema(), batches: vec![batch] }))
     }
 
-    async fn alter(&self, state: &SessionState, alteration: Alteration<'_>, sql: &str) -> Result<Outcome> {
-        alter::check(alteration)?;
-        let table = alteration.table()?;
-        let log = match self.lake.find(&table).await? {
-            Some(log) => log,
-            None if alteration.if_exists() => return Ok(Outcome::Done("ALTER TABLE".into())),
-            None => return Err(self.lake.unknown_table(&table)),
-        };
-        let done = |counts, version, facts, conflicts| {
-            changed(Done { operation: "ALTER TABLE".into(), counts, version, facts, files_written: 0, conflicts })
-        };
-        let mut runs = Runs::new(options(state.config_options()).max_statement_attempts, self.scope.reran());
-        loop {
-            let (base, _lease) = self.scope.view(&log).await?;
-            let alter::Altered { step, reads } = alter::step(state, &log, &base, alteration, sql).await?;
-            let (counts, written) = (step.counts, objects(step.actions.iter()));
-            if self.in_transaction() {
-                if let Err(error) = self.scope.append(&log, &base, step, vec![], (written.clone(), &reads)).await {
-                    remove(log.store(), &written).await;
-                    return Err(error);
-                }
-                return Ok(done(counts, None, CommitFacts::default(), vec![]));
-            }
-            if step.actions.is_empty() {
-                let facts = CommitFacts { reran: runs.reran(), ..CommitFacts::default() };
-                return Ok(done(counts, None, facts, runs.into_conflicts()));
-            }
-            let gathering: Option<Arc<dyn WriteGathered>> = Some(Arc::new(Gatherer::new(state.task_ctx())));
-            let staged = Staged { fields_read: reads, gathering, ..staged(base.snapshot.version, step, vec![], written) };
-            match runs.publish(&log, staged).await {
-                // Another was first: the column may be there by now, or the statement has to say so.
-                Err(Error::Conflict(report)) => runs.again(&log, Some(report)).await.map(drop)?,
-                Err(error) => return Err(error),
-                Ok(committed) => return Ok(done(counts, committed.version, committed.facts, runs.into_conflicts())),
-            }
-        }
-    }
-
-    async fn create_table(&self, state: &SessionState, create: CreateMemoryTable, definition: &Definition, sql: &str) -> Result<Outcome> {
-        let name = create.name.table();
-        loop {
-            let existing = self.lake.find(name).await?;
-            if let Some(log) = existing.as_ref().filter(|_| create.or_replace) {
-                create::check(&create, name)?;
-                return self.replace(log, Replacement::Create { create: &create, definition }, sql).await;
-            }
-            self.no_transaction("CREATE TABLE")?;
-            // A view or an external table of this session may have the name.
-            if existing.is_none() && self.ctx.table_exist(TableReference::bare(name))? {
-                return name_is_taken(name, create.if_not_exists);
-            }
-            match create::create_table(&self.lake, state, &create, definition, sql).await {
-                // Another created it first, and is replaced.
-                Err(Error::TableExists { .. }) if create.or_replace => {}
-                done => return done.map(changed),
-            }
-        }
-    }
-
-    async fn replace(&self, log: &Arc<VersionLog>, replacement: Replacement<'_>, sql: &str) -> Result<Outcome> {
-        replace::replace(&self.scope, &self.ctx.state(), log, replacement, sql).await.map(changed)
-    }
-
-    async fn create_from_files(&self, files: &FilesOf, sql: &str) -> Result<Outcome> {
-        self.no_transaction("CREATE TABLE")?;
-        if self.is_anothers(&files.table).await? {
-            return name_is_taken(&files.table, files.lenient);
-        }
-        Ok(changed(adopt::create_table(&self.lake, files, sql).await?))
-    }
-
-    /// Whether a name is that of a view or an external table of this session, and of no table of the lake.
-    async fn is_anothers(&self, name: &str) -> Result<bool> {
-        Ok(self.lake.find(name).await?.is_none() && self.ctx.table_exist(TableReference::bare(name))?)
-    }
-
-    /// Drops all of the tables, or none if one does not exist.
-    async fn drop_tables(&self, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
-        self.no_transaction("DROP TABLE")?;
-        let (mut of_the_lake, mut others) = (vec![], vec![]);
-        for name in names {
-            let table = plain_name(name)?;
-            if self.lake.find(&table).await?.is_some() {
-                of_the_lake.push(table);
-            } else if self.ctx.table_exist(TableReference::bare(table.as_str()))? {
-                // A table that is not the lake's: external, or the host's.
-                let provider = self.ctx.table_provider(TableReference::bare(table.as_str())).await?;
-                if provider.table_type() == TableType::View {
-                    return Err(Error::invalid(format!("'{table}' is a view; say DROP VIEW")));
-                }
-                others.push(table);
-            } else if !if_exists {
-                return Err(self.lake.unknown_table(&table));
-            }
-        }
-        if !of_the_lake.is_empty() {
-            self.lake.drop_tables(&of_the_lake).await?;
-        }
-        for table in others {
-            self.ctx.deregister_table(TableReference::bare(table))?;
-        }
-        Ok(Outcome::Done("DROP TABLE".into()))
-    }
-
     async fn commit(&self) -> Result<Outcome> {
+        self.scope.commits()?;
         let open = self.scope.end()?;
         if open.has_failed()
             && let Some(statement) = open.clone().into_discarded()
@@ -455,22 +418,6 @@ impl Session {
             return Err(Error::unsupported(format!("{statement} in a transaction"), Some("COMMIT or ROLLBACK first")));
         }
         Ok(())
-    }
-
-    /// An error of DataFusion about a name, with the nearest name that there is.
-    fn explain(&self, error: Error) -> Error {
-        let Error::Engine { message, .. } = &error else { return error };
-        let Some(name) = message.split("table '").nth(1).and_then(|rest| rest.split_once("' not found")) else { return error };
-        let table = name.0.rsplit('.').next().unwrap_or(name.0);
-        self.lake.unknown_table(table)
-    }
-}
-
-/// What CREATE TABLE comes to where the name is that of something else than a table of the lake.
-fn name_is_taken(name: &str, if_not_exists: bool) -> Result<Outcome> {
-    match if_not_exists {
-        true => Ok(Outcome::Done("CREATE TABLE".into())),
-        false => Err(Error::TableExists { table: name.to_owned() }),
     }
 }
 
@@ -502,64 +449,6 @@ fn within_transaction(plan: &LogicalPlan) -> Result<()> {
 
 fn is_of_a_lake(target: &Arc<dyn TableSource>) -> bool {
     target_of(target).is_some()
-}
-
-/// A statement that ran and is not committed. Dropping it leaves its files behind, unnamed; [`StagedChange::discard`]
-/// removes them.
-#[derive(Debug)]
-pub struct StagedChange {
-    lake: Lake,
-    statement: StagedStatement,
-    changed: Changed,
-}
-
-impl StagedChange {
-    /// What it would change.
-    pub fn changed(&self) -> &Changed {
-        &self.changed
-    }
-
-    /// The version that it read.
-    pub fn read_version(&self) -> u64 {
-        self.statement.staged.transaction.read_version
-    }
-
-    /// Commits it, rebased over everything that landed since it read.
-    pub async fn commit(self) -> Result<Changed> {
-        match land(&self.lake, self.statement, &self.changed.operation).await? {
-            Outcome::Changed(changed) => Ok(changed),
-            Outcome::Rows(_) | Outcome::Done(_) => Ok(self.changed),
-        }
-    }
-
-    /// Removes what was staged.
-    pub async fn discard(self) {
-        self.statement.staged.discard(self.statement.log.store()).await;
-    }
-}
-
-/// Commits what was staged, if the table is still there: nobody could read it in one that was dropped.
-async fn land(lake: &Lake, statement: StagedStatement, operation: &str) -> Result<Outcome> {
-    let log: &Arc<VersionLog> = &statement.log;
-    let lost = match lake.find(log.table()).await {
-        Ok(Some(named)) if named.store().label() == log.store().label() => None,
-        Ok(_) => Some(Error::UnknownTable { table: log.table().to_owned(), nearest: None }),
-        Err(error) => Some(error),
-    };
-    if let Some(error) = lost {
-        statement.staged.discard(log.store()).await;
-        return Err(error);
-    }
-    let committed = commit::publish(log, statement.staged, 0).await?;
-    let mut counts = RowCounts::default();
-    for step in &committed.counts {
-        counts.inserted += step.inserted;
-        counts.updated += step.updated;
-        counts.deleted += step.deleted;
-        counts.moved += step.moved;
-    }
-    let (operation, version, facts) = (operation.to_owned(), committed.version, committed.facts);
-    Ok(changed(Done { operation, counts, version, facts, files_written: committed.files_written, conflicts: vec![] }))
 }
 
 fn changed(done: Done) -> Outcome {

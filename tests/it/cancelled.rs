@@ -2,7 +2,7 @@
 //! and a transaction of which it was a part can only be rolled back.
 
 use crate::support::{Row, change, lake_in, refused, rows, run, session_of};
-use amend::Session;
+use amend::{Course, Session};
 use async_trait::async_trait;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -143,6 +143,79 @@ async fn a_cancelled_statement_happened_or_did_not() {
             assert!(before > 4 && after > 1, "{sql}, staged: {staged}: {before} before, {after} after");
         }
     }
+}
+
+/// A statement that is told to stop after it was asked so many times: whether it had ended before, and how far it was.
+async fn stopped(session: &Session, sql: &str, times: usize) -> (bool, Course) {
+    let mut statement = session.execute(sql).boxed();
+    for _ in 0..times {
+        if futures::poll!(&mut statement).is_ready() {
+            return (true, Course::Ended);
+        }
+        yield_now().await;
+    }
+    let course = session.stop();
+    if course == Course::Committing {
+        statement.await.unwrap();
+    }
+    (false, course)
+}
+
+#[tokio::test]
+async fn what_was_stopped_never_happened_and_what_commits_happens() {
+    let prepared = prepared().await;
+    let ddl =
+        ["ALTER TABLE t ADD COLUMN w BIGINT", "RESTORE TABLE t TO VERSION AS OF 2", "CREATE OR REPLACE TABLE t AS SELECT k, v FROM t"];
+    // How often each is asked before it commits differs from time to time: some wait for other threads.
+    let mut committing = 0;
+    for sql in STATEMENTS.into_iter().chain(ddl) {
+        let mut running = 0;
+        for times in 1.. {
+            let objects = Arc::new(prepared.fork());
+            let session = session_of(&lake_in(Arc::new(Waiting(objects.clone()))), 2).await;
+            let (ended, course) = stopped(&session, sql, times).await;
+            // Whatever it had started goes on for a while.
+            for _ in 0..20 {
+                yield_now().await;
+            }
+            let versions = look(&objects).await.len();
+            match course {
+                Course::Running => running += 1,
+                Course::Committing => committing += 1,
+                Course::Ended | Course::Stopped => assert!(ended, "{sql}, asked {times} times"),
+            }
+            assert_eq!(versions, if course == Course::Running { 3 } else { 4 }, "{sql}, asked {times} times, {course:?}");
+            change(&session, "DELETE FROM t WHERE k = 3").await;
+            if ended {
+                break;
+            }
+        }
+        assert!(running > 2, "{sql}: {running} running");
+    }
+    for (sql, found) in [
+        ("CREATE TABLE u AS SELECT k, v FROM t", "SELECT k, v FROM u"),
+        ("CREATE VIEW u AS SELECT k, v FROM t", "SELECT k, v FROM u"),
+        ("ALTER TABLE t RENAME TO u", "SELECT k, v FROM u"),
+    ] {
+        let mut running = 0;
+        for times in 1.. {
+            let objects = Arc::new(prepared.fork());
+            let session = session_of(&lake_in(Arc::new(Waiting(objects.clone()))), 2).await;
+            let (ended, course) = stopped(&session, sql, times).await;
+            for _ in 0..20 {
+                yield_now().await;
+            }
+            let there = session_of(&lake_in(objects.clone()), 1).await.execute(found).await.is_ok();
+            assert_eq!(there, course != Course::Running, "{sql}, asked {times} times, {course:?}");
+            running += usize::from(course == Course::Running);
+            committing += usize::from(course == Course::Committing);
+            if ended {
+                break;
+            }
+        }
+        assert!(running > 0, "{sql}: {running} running");
+    }
+    assert!(committing > 10, "{committing} committing");
 }
 
 #[tokio::test]

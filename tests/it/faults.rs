@@ -173,6 +173,7 @@ const SCENARIOS: &[Scenario] = &[
         act: |lake, _| statement(lake, "CREATE TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL)").boxed(),
     },
     Scenario { name: "DROP TABLE", before: TABLE, writes: &["_catalog/"], act: |lake, _| statement(lake, "DROP TABLE t").boxed() },
+    Scenario { name: "RENAME", before: TABLE, writes: &["_catalog/"], act: |lake, _| statement(lake, "ALTER TABLE t RENAME TO u").boxed() },
 ];
 
 /// A table as a fresh process sees it: the newest version and the rows of all; `None` if there is no table.

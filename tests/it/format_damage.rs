@@ -12,13 +12,14 @@ use proptest::prelude::*;
 
 /// The stored files, each with how it is read.
 type Reader = fn(&[u8]) -> Result<(), DecodeError>;
-const OBJECTS: [(&str, Kind, Reader); 6] = [
+const OBJECTS: [(&str, Kind, Reader); 7] = [
     ("inline.manifest", Kind::Manifest, |bytes| decode_manifest(bytes, &DEFAULT_LIMITS).map(drop)),
     ("spilled.manifest", Kind::Manifest, |bytes| decode_manifest(bytes, &DEFAULT_LIMITS).map(drop)),
     ("fragments.page", Kind::Page, |bytes| decode_page(bytes, &page_ref(), &DEFAULT_LIMITS).map(drop)),
     ("rows.page", Kind::Page, |bytes| decode_page(bytes, &rows_page_ref(), &DEFAULT_LIMITS).map(drop)),
     ("transactions.txn", Kind::Transactions, |bytes| decode_transactions(bytes, &transactions_ref(), &DEFAULT_LIMITS).map(drop)),
     ("catalog.manifest", Kind::Catalog, |bytes| decode_catalog(bytes, &DEFAULT_LIMITS).map(drop)),
+    ("names.manifest", Kind::Catalog, |bytes| decode_catalog(bytes, &DEFAULT_LIMITS).map(drop)),
 ];
 
 #[test]

@@ -4,7 +4,7 @@
 //! Files of an older format version stay as they are. New ones are written by
 //! `cargo test --test it write_golden_files -- --ignored`.
 
-use crate::format_samples::{catalog, page, rows_page, transactions, version};
+use crate::format_samples::{catalog, catalog_of_names, page, rows_page, transactions, version};
 use amend::manifest::catalog::{decode_catalog, encode_catalog};
 use amend::manifest::decode::{DEFAULT_LIMITS, Transactions, decode_manifest, decode_page, decode_transactions};
 use amend::manifest::encode::{encode_manifest, encode_page, encode_transactions};
@@ -39,7 +39,7 @@ pub fn transactions_ref() -> TransactionsRef {
 }
 
 /// What this build writes, by file name.
-fn written() -> [(&'static str, Bytes); 6] {
+fn written() -> [(&'static str, Bytes); 7] {
     [
         ("inline.manifest", encode_manifest(&version(), None).unwrap().bytes),
         ("spilled.manifest", encode_manifest(&version(), Some(&transactions_ref())).unwrap().bytes),
@@ -47,6 +47,7 @@ fn written() -> [(&'static str, Bytes); 6] {
         ("rows.page", encode_page(&rows_page()).unwrap().bytes),
         ("transactions.txn", encode_transactions(&transactions()).unwrap().bytes),
         ("catalog.manifest", encode_catalog(&catalog()).unwrap()),
+        ("names.manifest", encode_catalog(&catalog_of_names()).unwrap()),
     ]
 }
 
@@ -67,6 +68,7 @@ fn stored_files_open_as_what_they_were() {
     assert_eq!(spilled.into_version(pages(), Some(outside)).unwrap(), version());
 
     assert_eq!(decode_catalog(&golden("catalog.manifest"), &DEFAULT_LIMITS).unwrap(), catalog());
+    assert_eq!(decode_catalog(&golden("names.manifest"), &DEFAULT_LIMITS).unwrap(), catalog_of_names());
 }
 
 #[test]

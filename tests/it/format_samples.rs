@@ -1,6 +1,6 @@
 //! One version, its page, its transactions and a catalog that together use every field of the format.
 
-use amend::manifest::catalog::{Catalog, CatalogEntry, TableName};
+use amend::manifest::catalog::{Catalog, CatalogEntry, StoredView, TableName};
 use amend::manifest::encode::encode_page;
 use amend::manifest::fragments::{FragmentSet, Page};
 use amend::manifest::snapshot::{Counters, Snapshot};
@@ -20,7 +20,7 @@ use amend::txn::refs::{Minted, Ref, Token};
 use arrow_schema::{DataType, TimeUnit};
 use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch};
 use datafusion::arrow::ipc::writer::StreamWriter;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A whole version.
@@ -95,10 +95,32 @@ pub fn catalog() -> Catalog {
             (name("public", "line items"), entry("tables/line_items-0190a1", 1)),
             (name("public", "orders"), entry("tables/orders-0190a2", u128::MAX)),
         ]),
+        namespaces: BTreeSet::new(),
+        views: BTreeMap::new(),
         transaction: TransactionId(0x0190_0000_0000_7000_8000_0000_0000_00BB),
         time_ms: 1_764_547_200_456,
         writer: "amend 0.1.0".into(),
     }
+}
+
+/// A catalog with namespaces and views.
+pub fn catalog_of_names() -> Catalog {
+    let view = |query: &str, columns: &[&str], search: &str, settings: &[(&str, &str)]| StoredView {
+        query: query.into(),
+        columns: columns.iter().map(|column| (*column).into()).collect(),
+        search_namespace: search.into(),
+        settings: settings.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
+    };
+    let mut catalog = catalog();
+    let staged = CatalogEntry { folder: "tables/orders-0190a3".into(), table_id: 7 };
+    catalog.tables.insert(TableName::new("staging", "orders"), staged);
+    catalog.namespaces = BTreeSet::from(["archive".into(), "staging".into()]);
+    let dialect = [("datafusion.sql_parser.dialect", "postgresql")];
+    catalog.views = BTreeMap::from([
+        (TableName::new("public", "all orders"), view("SELECT * FROM orders", &["number", "price"], "staging", &dialect)),
+        (TableName::new("staging", "one"), view("SELECT 1 AS one", &[], "public", &[])),
+    ]);
+    catalog
 }
 
 fn fields() -> Vec<Field> {

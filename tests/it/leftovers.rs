@@ -251,7 +251,7 @@ async fn only_statements_that_change_rows_can_be_staged() {
     ] {
         let Err(error) = session.stage(sql).await else { panic!("{sql} was staged") };
         assert_eq!(error.sqlstate(), "42601", "{sql}: {error}");
-        assert_eq!(lake.table_names().await.unwrap(), ["t"], "{sql}");
+        assert_eq!(lake.table_names().await.unwrap(), ["t".into()], "{sql}");
         assert_eq!(lake.table("t").await.unwrap().newest_number().await.unwrap(), before, "{sql}");
         assert!(!session.in_transaction(), "{sql}");
     }

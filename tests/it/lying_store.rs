@@ -317,6 +317,16 @@ async fn a_late_success_counts_once() {
         let objects = Arc::new(prepared.fork());
         landing_late(&objects, "DROP TABLE t", "_catalog/", operations).await.unwrap();
         assert!(lake_in(objects).find("t").await.unwrap().is_none());
+        let objects = Arc::new(prepared.fork());
+        landing_late(&objects, "ALTER TABLE t RENAME TO u", "_catalog/", operations).await.unwrap();
+        assert_eq!(lake_in(objects).table_names().await.unwrap(), ["u".into()], "{operations} operations late");
+        let objects = Arc::new(prepared.fork());
+        landing_late(&objects, "CREATE SCHEMA s", "_catalog/", operations).await.unwrap();
+        assert_eq!(lake_in(objects).namespaces().await.unwrap(), ["public", "s"], "{operations} operations late");
+        let objects = Arc::new(prepared.fork());
+        landing_late(&objects, "CREATE VIEW w AS SELECT k, v FROM t", "_catalog/", operations).await.unwrap();
+        let session = session_of(&lake_in(objects), 1).await;
+        assert_eq!(rows(&session, "SELECT k, v FROM w").await, [(1, 10), (2, 20)], "{operations} operations late");
     }
 }
 
@@ -347,7 +357,7 @@ async fn a_success_that_may_still_come_is_never_called_a_failure() {
                 assert!(matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Unavailable), "{sql}: {error}");
                 if error.kind() == ErrorKind::Unavailable {
                     assert_eq!(look(&objects).await, (vec![(1, 10), (2, 20)], 2), "{sql}: {error}");
-                    assert_eq!(lake_in(objects.clone()).table_names().await.unwrap(), ["t"], "{sql}: {error}");
+                    assert_eq!(lake_in(objects.clone()).table_names().await.unwrap(), ["t".into()], "{sql}: {error}");
                 }
             }
             let lake = lake_in(objects.clone());

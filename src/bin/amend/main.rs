@@ -5,6 +5,7 @@
 //! holds: `-c` and files run in the order in which they are given; on a pipe an error is an answer and not an end; if nobody
 //! reads the answers any more, the shell ends quietly.
 
+mod complete;
 mod output;
 mod repl;
 mod script;

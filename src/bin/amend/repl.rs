@@ -1,28 +1,45 @@
 //! The shell at a terminal: a prompt, editing with history, statements over several lines, a few commands.
 //!
 //! Goes in: lines. Comes out: printed answers. Always holds: an error ends a statement, never the shell; Ctrl-C gives up what was
-//! typed so far and Ctrl-D ends the shell.
+//! typed so far, or the statement that runs, and Ctrl-D ends the shell.
 
+use crate::complete::{SessionNames, Words, named};
 use crate::shell::Shell;
-use amend::Error;
 use amend::statement::split::Splitter;
-use rustyline::DefaultEditor;
+use amend::{Error, Outcome, TableName};
 use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Config, Editor};
 use std::ffi::OsString;
 use std::io::{Result, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
 const HELP: &str = r"Statements end with a semicolon and may take several lines.
-  \d          the tables
-  \d TABLE    the columns of a table
+  \d          the tables and views
+  \d TABLE    the columns of a table, its keys and other constraints; the columns of a view, and its query
+  \dt         the tables
+  \dv         the views
+  \dn         the schemas
   \timing     whether to print how long each statement took
   \?          this help
-  \q          the end (also quit, exit, Ctrl-D)";
+  \q          the end (also quit, exit, Ctrl-D)
+Tab completes keywords, tables and columns. Ctrl-C cancels a statement.";
+
+/// The tables, or the views, that are not the information schema's.
+const TABLES: &str = "SELECT table_schema AS schema, table_name AS \"table\" FROM information_schema.tables \
+                      WHERE table_type = 'BASE TABLE' AND table_schema <> 'information_schema' ORDER BY 1, 2";
+const VIEWS: &str = "SELECT table_schema AS schema, table_name AS view FROM information_schema.tables \
+                     WHERE table_type = 'VIEW' AND table_schema <> 'information_schema' ORDER BY 1, 2";
 
 /// Reads and runs statements until the end is wanted.
-pub fn run<A: Write, E: Write>(shell: Shell<A, E>) -> Result<()> {
-    let mut editor = DefaultEditor::new().map_err(std::io::Error::other)?;
+pub fn run<A: Write, E: Write>(mut shell: Shell<A, E>) -> Result<()> {
+    let config = Config::builder().completion_type(CompletionType::List).build();
+    let mut editor = Editor::with_config(config).map_err(std::io::Error::other)?;
+    let session = shell.session();
+    let names = SessionNames { lake: session.lake().clone(), ctx: session.context().clone(), runtime: shell.runtime().clone() };
+    editor.set_helper(Some(Words::new(names)));
+    shell.catch_interrupts()?;
     let history = history_file(|name| std::env::var_os(name));
     if let Some(file) = &history {
         // A shell without a history, for example the first one, is still a shell.
@@ -30,12 +47,14 @@ pub fn run<A: Write, E: Write>(shell: Shell<A, E>) -> Result<()> {
         let _ = editor.load_history(file);
     }
     let mut repl = Repl { shell, editor, history, timing: true };
-    repl.run()
+    let ended = repl.run();
+    repl.shell.close();
+    ended
 }
 
 struct Repl<A, E> {
     shell: Shell<A, E>,
-    editor: DefaultEditor,
+    editor: Editor<Words<SessionNames>, FileHistory>,
     history: Option<PathBuf>,
     timing: bool,
 }
@@ -47,6 +66,8 @@ enum Line {
     Sql,
     /// A statement that stands behind a command.
     Run(String),
+    /// A table that is to be described.
+    Describe(String),
     Timing,
     Help,
     Quit,
@@ -63,6 +84,9 @@ impl<A: Write, E: Write> Repl<A, E> {
                 (false, true) => "amend*> ",
                 (false, false) => "amend> ",
             };
+            if let Some(words) = self.editor.helper_mut() {
+                words.typed.clone_from(&typed);
+            }
             let line = match self.editor.readline(prompt) {
                 Ok(line) => line,
                 Err(ReadlineError::Interrupted) => {
@@ -101,6 +125,7 @@ impl<A: Write, E: Write> Repl<A, E> {
     fn obey(&mut self, command: Line) -> Result<()> {
         match command {
             Line::Run(sql) => self.execute(&sql),
+            Line::Describe(table) => self.describe(&table),
             Line::Help => self.shell.printer.message(HELP),
             Line::Timing => {
                 self.timing = !self.timing;
@@ -109,6 +134,33 @@ impl<A: Write, E: Write> Repl<A, E> {
             Line::Sql | Line::Quit | Line::Unknown => {
                 self.shell.printer.error(&Error::invalid(r"there is no such command; \? lists the commands"), None)
             }
+        }
+    }
+
+    /// What is known of a table or a view.
+    fn describe(&mut self, table: &str) -> Result<()> {
+        match self.shell.execute(&format!("DESCRIBE {table}")) {
+            Ok(columns) => self.shell.printer.outcome(&columns)?,
+            Err(error) => return self.shell.printer.error(&error, None),
+        }
+        let session = self.shell.session();
+        let default = session.context().state_ref().read().config_options().catalog.default_schema.clone();
+        let name = named(table, &default);
+        let more = match self.shell.runtime().block_on(session.lake().find(&name)) {
+            Ok(Some(_)) => format!("SELECT name, type, definition FROM table_constraints({})", text(&quoted(&name))),
+            // A view, or nothing.
+            _ => format!(
+                "SELECT definition FROM information_schema.views WHERE table_schema = {} AND table_name = {} AND definition IS NOT NULL",
+                text(&name.namespace),
+                text(&name.name)
+            ),
+        };
+        match self.shell.execute(&more) {
+            Ok(Outcome::Rows(rows)) if rows.batches.iter().any(|batch| batch.num_rows() > 0) => {
+                self.shell.printer.outcome(&Outcome::Rows(rows))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => self.shell.printer.error(&error, None),
         }
     }
 
@@ -141,10 +193,24 @@ fn command(line: &str) -> Line {
         [r"\?" | ".help" | "help"] => Line::Help,
         [r"\timing"] => Line::Timing,
         [r"\d"] => Line::Run("SHOW TABLES".to_owned()),
-        [r"\d", table] => Line::Run(format!("DESCRIBE {table}")),
+        [r"\d", ..] => Line::Describe(line.trim_end_matches(';').trim_start_matches(r"\d").trim().to_owned()),
+        [r"\dt"] => Line::Run(TABLES.to_owned()),
+        [r"\dv"] => Line::Run(VIEWS.to_owned()),
+        [r"\dn"] => Line::Run("SHOW SCHEMAS".to_owned()),
         _ if line.starts_with(['\\', '.']) => Line::Unknown,
         _ => Line::Sql,
     }
+}
+
+/// A text as SQL spells it.
+fn text(of: &str) -> String {
+    format!("'{}'", of.replace('\'', "''"))
+}
+
+/// A name as table functions take it.
+fn quoted(name: &TableName) -> String {
+    let quoted = |part: &str| format!("\"{}\"", part.replace('"', "\"\""));
+    format!("{}.{}", quoted(&name.namespace), quoted(&name.name))
 }
 
 /// The file that keeps the history, by the rules of XDG.
@@ -164,7 +230,11 @@ mod tests {
             assert_eq!(command(line), Line::Quit, "{line:?}");
         }
         assert_eq!(command(r"\d"), Line::Run("SHOW TABLES".to_owned()));
-        assert_eq!(command(r"\d people;"), Line::Run("DESCRIBE people".to_owned()));
+        assert_eq!(command(r"\d people;"), Line::Describe("people".to_owned()));
+        assert_eq!(command(r#" \d "two words" "#), Line::Describe(r#""two words""#.to_owned()));
+        assert_eq!(command(r"\dn"), Line::Run("SHOW SCHEMAS".to_owned()));
+        assert!(matches!(command(r"\dt"), Line::Run(sql) if sql.contains("BASE TABLE")));
+        assert!(matches!(command(r"\dv"), Line::Run(sql) if sql.contains("VIEW")));
         assert_eq!(command(r"\timing"), Line::Timing);
         assert_eq!(command(r"\?"), Line::Help);
         assert_eq!(command(r"\x 1"), Line::Unknown);

@@ -12,11 +12,12 @@ use crate::error::{Error, Result};
 use crate::scan::expression;
 use crate::scan::generated::TO_BE_GENERATED;
 use crate::scan::provider::LakeTable;
-use crate::statement::parse::{fold, plain_name};
+use crate::statement::parse::fold;
 use crate::table::constraint;
 use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::DFParserBuilder;
+use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Insert, MergeAction, MergeInsertKind, ObjectName, ObjectNamePart, OnConflictAction, OnInsert,
     Parens, SetExpr, Statement, TableFactor, TableObject, Value, visit_expressions,
@@ -44,7 +45,12 @@ pub async fn put(state: &SessionState, statement: &mut Statement) -> Result<()> 
         },
         _ => return Ok(()),
     };
-    let (Ok(table), true) = (plain_name(table), says_default(statement)) else { return Ok(()) };
+    let (Ok(table), true) = (
+        object_name_to_table_reference(table.clone(), state.config_options().sql_parser.enable_ident_normalization),
+        says_default(statement),
+    ) else {
+        return Ok(());
+    };
     let Some(defaults) = Defaults::of(state, &table).await? else { return Ok(()) };
     match statement {
         Statement::Insert(insert) => defaults.insert(insert),
@@ -82,10 +88,11 @@ struct Defaults {
 
 impl Defaults {
     /// Those of a table of the lake.
-    async fn of(state: &SessionState, table: &str) -> Result<Option<Defaults>> {
-        let Some(provider) = state.schema_for_ref(TableReference::bare(table))?.table(table).await? else { return Ok(None) };
+    async fn of(state: &SessionState, table: &TableReference) -> Result<Option<Defaults>> {
+        let Ok(schema) = state.schema_for_ref(table.clone()) else { return Ok(None) };
+        let Some(provider) = schema.table(table.table()).await? else { return Ok(None) };
         let Some(lake_table) = provider.downcast_ref::<LakeTable>() else { return Ok(None) };
-        let snapshot = &lake_table.planned().snapshot;
+        let (table, snapshot) = (lake_table.log().table(), &lake_table.planned().snapshot);
         let kept = constraint::defaults(&snapshot.config);
         let generated = constraint::generated(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?;
         let to_be_generated = DFParserBuilder::new(format!("{TO_BE_GENERATED}()").as_str()).build()?.parse_expr()?.expr;

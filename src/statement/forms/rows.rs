@@ -10,11 +10,11 @@
 //! it, an UPDATE is refused when it runs.
 
 use crate::error::{Error, Result, nearest_name};
-use crate::statement::parse::plain_name;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::dml::{DmlStatement, WriteOp};
 use datafusion::logical_expr::logical_plan::Projection;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, TableSource};
+use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
     TableFactor, TableWithJoins, WildcardAdditionalOptions, With, helpers::attached_token::AttachedToken,
@@ -52,7 +52,7 @@ impl RowsOf {
         let TableFactor::Table { name, alias, .. } = relation else {
             return Err(Error::invalid(format!("'{relation}' is no table that can be changed")));
         };
-        let target = TableReference::parse_str(&plain_name(name)?);
+        let target = object_name_to_table_reference(name.clone(), true)?;
         let known_as = alias.as_ref().map_or_else(|| name.clone(), |alias| ObjectName::from(vec![alias.name.clone()]));
         let of_target = SelectItemQualifiedWildcardKind::ObjectName(known_as);
         let mut items = vec![SelectItem::QualifiedWildcard(of_target, WildcardAdditionalOptions::default())];
@@ -130,7 +130,7 @@ impl RowsOf {
             LogicalPlan::Filter(filter) => self.source(&filter.input),
             LogicalPlan::SubqueryAlias(alias) => self.source(&alias.input),
             LogicalPlan::Join(join) => self.source(&join.left),
-            LogicalPlan::TableScan(scan) if scan.table_name.table() == self.target.table() => Some(scan.source.clone()),
+            LogicalPlan::TableScan(scan) if self.target.resolved_eq(&scan.table_name) => Some(scan.source.clone()),
             _ => None,
         }
     }

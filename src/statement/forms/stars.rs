@@ -8,8 +8,8 @@ use crate::scan::generated;
 use crate::scan::provider::LakeTable;
 use crate::statement::tokens::{self, is, significant_after, significant_before};
 use datafusion::catalog::TableProvider;
-use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
+use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Ident, Merge, MergeAction, MergeInsertKind, ObjectName, Parens, TableFactor, Values,
 };
@@ -129,10 +129,10 @@ async fn target(state: &SessionState, table: &TableFactor) -> Result<(String, Ar
     let TableFactor::Table { name, .. } = table else {
         return Err(Error::invalid(format!("'{table}' is no table to merge into")));
     };
-    let name = crate::statement::parse::plain_name(name)?;
-    let provider = state.schema_for_ref(TableReference::bare(name.as_str()))?.table(&name).await?;
-    let provider = provider.ok_or_else(|| Error::UnknownTable { table: name.clone(), nearest: None })?;
-    Ok((name, provider))
+    let name = object_name_to_table_reference(name.clone(), state.config_options().sql_parser.enable_ident_normalization)?;
+    let provider = state.schema_for_ref(name.clone())?.table(name.table()).await?;
+    let provider = provider.ok_or_else(|| Error::UnknownTable { table: name.to_string(), nearest: None })?;
+    Ok((name.to_string(), provider))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::pin::SessionView;
 use crate::statement::lake::Lake;
+use crate::statement::names::of_text;
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -85,7 +86,8 @@ impl<F: OfTable> TableProvider for Called<F> {
         _: &[Expr],
         _: Option<usize>,
     ) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let log = self.lake.table(&self.table).await?;
+        let table = of_text(&self.table, &session.config().options().catalog.default_schema)?;
+        let log = self.lake.table(table).await?;
         let rows = F::rows(&log, session).await?;
         Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], F::schema(), projection.cloned())?)
     }

@@ -1,21 +1,23 @@
-//! ALTER TABLE where DataFusion does not parse it: UNSET TBLPROPERTIES, ADD FILES, parts of columns, and USING after a type.
+//! ALTER TABLE and ALTER VIEW where DataFusion does not parse it: RENAME TO, SET SCHEMA, UNSET TBLPROPERTIES, ADD FILES, parts of columns, and USING after a type.
 //!
 //! Goes in: a parser at the beginning of the statement. Comes out: the statement, or nothing if DataFusion parses it.
 
-use super::{Command, FilesOf, UnsetProperties, plain_name, skip, text, words};
+use super::{Command, FilesOf, Rename, Syntax, UnsetProperties, skip, text, words};
 use crate::error::{Error, Result};
+use crate::manifest::catalog::TableName;
 use datafusion::common::DataFusionError;
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, DataType, Ident, ObjectName, Statement as SqlStatement,
+    AlterColumnOperation, AlterTable, AlterTableOperation, DataType, Ident, ObjectName, ObjectNamePart, Statement as SqlStatement,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// An ALTER TABLE that DataFusion does not parse; `None` if it is another.
-pub(super) fn own(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
+pub(super) fn own(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<Command>> {
+    let of_view = words(parser, 2) == ["ALTER", "VIEW"];
     skip(parser, 2);
     let if_exists = words(parser, 2) == ["IF", "EXISTS"];
     if if_exists {
@@ -23,8 +25,34 @@ pub(super) fn own(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
     }
     let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
     match words(parser, 2).as_slice() {
+        ["RENAME", "TO"] => {
+            let table = syntax.names.table(&name)?;
+            skip(parser, 2);
+            let to = parser.parser.parse_object_name(false).map_err(DataFusionError::from)?;
+            let to = match to.0.as_slice() {
+                [ObjectNamePart::Identifier(to)] => table.sibling(syntax.names.fold(to)),
+                _ => syntax.names.table(&to)?,
+            };
+            if to.namespace != table.namespace {
+                let what = format!("RENAME of '{table}' to another schema");
+                return Err(Error::unsupported(what, Some("say ALTER TABLE .. SET SCHEMA")));
+            }
+            Ok(Some(Command::Rename(Rename { table, to, if_exists, of_view })))
+        }
+        ["SET", "SCHEMA"] => {
+            let table = syntax.names.table(&name)?;
+            skip(parser, 2);
+            let namespace = parser.parser.parse_object_name(false).map_err(DataFusionError::from)?;
+            let namespace = syntax.names.namespace(&namespace)?.ok_or_else(|| {
+                let what = format!("SET SCHEMA of '{table}' to '{namespace}', which is in another catalog,");
+                Error::unsupported(what, Some("tables stay in their lake"))
+            })?;
+            let to = TableName::new(namespace, table.name.clone());
+            Ok(Some(Command::Rename(Rename { table, to, if_exists, of_view })))
+        }
+        _ if of_view => Err(Error::unsupported("ALTER VIEW with anything but RENAME TO and SET SCHEMA", Some("CREATE OR REPLACE VIEW"))),
         ["UNSET", "TBLPROPERTIES"] => {
-            let table = plain_name(&name)?;
+            let table = syntax.names.table(&name)?;
             skip(parser, 2);
             let keys = parser.parser.parse_parenthesized_column_list(IsOptional::Mandatory, false);
             let keys = keys.map_err(datafusion::common::DataFusionError::from)?;
@@ -35,11 +63,11 @@ pub(super) fn own(parser: &mut DFParser<'_>) -> Result<Option<Command>> {
             skip(parser, 2);
             // A column may be called files.
             let Some(pattern) = text(parser) else { return Ok(None) };
-            Ok(Some(Command::AddFiles(FilesOf { table: plain_name(&name)?, lenient: if_exists, pattern })))
+            Ok(Some(Command::AddFiles(FilesOf { table: syntax.names.table(&name)?, lenient: if_exists, pattern })))
         }
         _ if names_a_part(parser) => {
             let operations = parts(parser)?;
-            Ok(Some(Command::AlterParts(AlterParts { table: plain_name(&name)?, if_exists, operations })))
+            Ok(Some(Command::AlterParts(AlterParts { table: syntax.names.table(&name)?, if_exists, operations })))
         }
         _ if says_using(parser) => Ok(Some(Command::Sql(Box::new(operations(parser, name, if_exists)?)))),
         _ => Ok(None),
@@ -115,7 +143,7 @@ fn part(parser: &mut Parser<'_>) -> Result<PartOperation, ParserError> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlterParts {
     /// The table.
-    pub table: String,
+    pub table: TableName,
     /// Whether it is no error that there is no such table.
     pub if_exists: bool,
     /// What is done, one after another.

@@ -4,6 +4,8 @@
 //! Works on tokens, so text in quotes and comments is left alone.
 
 use crate::error::{Error, Result};
+use crate::manifest::catalog::TableName;
+use crate::statement::names::of_text;
 use crate::statement::tokens::{self, is, significant_after};
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
@@ -64,7 +66,11 @@ fn call_at(tokens: &[Token], at: usize) -> Result<Option<Call>> {
     }
     let (Some(table), Some(from)) = (arguments.first(), arguments.get(1)) else { return Err(usage()) };
     let to = arguments.get(2).map(String::as_str).unwrap_or_default();
-    let name = format!("{table}@{MARK}{from}{TO}{to}").replace('"', "\"\"");
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    // A namespace that is not said is left out, so that it is the session's.
+    let TableName { namespace, name } = of_text(table, "")?;
+    let namespace = if namespace.is_empty() { namespace } else { format!("{}.", quoted(&namespace)) };
+    let name = quoted(&format!("{name}@{MARK}{from}{TO}{to}"));
     let aliased = match significant_after(tokens, last).and_then(|next| tokens.get(next)) {
         Some(Token::Word(word)) => {
             word.keyword == Keyword::AS || word.quote_style.is_some() || !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
@@ -72,7 +78,7 @@ fn call_at(tokens: &[Token], at: usize) -> Result<Option<Call>> {
         _ => false,
     };
     let alias = if aliased { String::new() } else { format!(" AS \"{NAME}\"") };
-    Ok(Some(Call { spelled: format!("\"{name}\"{alias}"), end: last + 1 }))
+    Ok(Some(Call { spelled: format!("{namespace}{name}{alias}"), end: last + 1 }))
 }
 
 fn usage() -> Error {
@@ -93,6 +99,7 @@ mod tests {
             ("SELECT * FROM Table_Changes ( 't' , 3, 5 ) WHERE a = 1", r#"SELECT * FROM "t@changes 3..5" AS "table_changes" WHERE a = 1"#),
             ("SELECT * FROM table_changes('T', 3) AS c, u", r#"SELECT * FROM "T@changes 3.." AS c, u"#),
             ("SELECT * FROM table_changes('t', '2026-01-31', 5) c", r#"SELECT * FROM "t@changes 2026-01-31..5" c"#),
+            ("SELECT * FROM table_changes('s.T', 3)", r#"SELECT * FROM "s"."T@changes 3.." AS "table_changes""#),
             ("SELECT 'table_changes(1)' -- table_changes(2)", "SELECT 'table_changes(1)' -- table_changes(2)"),
             ("SELECT table_changes FROM t", "SELECT table_changes FROM t"),
         ] {
