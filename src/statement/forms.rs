@@ -7,6 +7,8 @@
 //!   DELETE with an alias, USING or WITH               the query of its rows (`rows`)
 //!   UPDATE with FROM or WITH                          likewise
 //!   UPDATE .. SET (a, b) = ..                         an assignment for each column (`assignments`)
+//!   INSERT .. SELECT a, a                             the second under another name (`positions`)
+//!   INSERT .. SELECT .. FROM (VALUES ..)              the values in SELECTs (`values`)
 //!   DEFAULT as a value                                the value (`defaults`)
 //!   INSERT .. ON CONFLICT                             the MERGE of its rows (`upsert`)
 //!   MERGE .. UPDATE SET * .. INSERT *                 every column from the source (`stars`)
@@ -17,11 +19,13 @@
 
 mod assignments;
 mod defaults;
+mod positions;
 mod returning;
 mod rows;
 mod sides;
 pub mod stars;
 mod upsert;
+mod values;
 
 use super::parse::ReplaceWhere;
 use crate::error::{Error, Result};
@@ -47,6 +51,9 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
         defaults::put(state, statement).await?;
     }
     let Plainly { rows, upsert, returning } = put_plainly(innermost(&mut statement))?;
+    if let Some(statement) = innermost(&mut statement) {
+        values::plain(statement);
+    }
     if let Some(Statement::Merge(merge)) = innermost(&mut statement) {
         stars::expand(state, merge).await?;
         sides::qualify(state, merge).await?;
@@ -83,7 +90,7 @@ pub async fn plan_replace_where(state: &SessionState, replace: &ReplaceWhere) ->
 }
 
 /// The statement within EXPLAIN and PREPARE.
-fn innermost(statement: &mut DfStatement) -> Option<&mut Statement> {
+pub(super) fn innermost(statement: &mut DfStatement) -> Option<&mut Statement> {
     match statement {
         DfStatement::Explain(explain) => innermost(&mut explain.statement),
         DfStatement::Statement(statement) => match statement.as_mut() {
@@ -174,6 +181,9 @@ fn put_plainly(statement: Option<&mut Statement>) -> Result<Plainly> {
     let rows = match statement {
         Statement::Insert(insert) => {
             upsert = Upsert::take(insert)?;
+            if let Some(query) = insert.source.as_mut() {
+                positions::name(query);
+            }
             move_with(with, insert)?;
             None
         }

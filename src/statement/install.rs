@@ -5,6 +5,7 @@ use super::functions;
 use super::lake::Lake;
 use crate::error::{Error, Result};
 use crate::plan::options::AmendOptions;
+use crate::plan::pushdown;
 use crate::plan::rule::AmendRule;
 use crate::scan::pin::SessionView;
 use datafusion::catalog::MemorySchemaProvider;
@@ -23,6 +24,7 @@ pub fn install(ctx: &SessionContext, lake: &Lake) -> Result<()> {
     let (catalog_name, schema_name, view) = {
         let state = ctx.state_ref();
         let mut state = state.write();
+        pushdown::guard(&mut state);
         let view = state.config().get_extension::<SessionView>();
         let options = state.config_mut().options_mut();
         options.extensions.insert(AmendOptions::default());

@@ -1,6 +1,8 @@
 //! Which statement it is: amend's own verbs are peeked at by their first words, everything else is DataFusion's to parse.
 
 use super::clone::CloneOf;
+use super::distinct;
+use super::forms::innermost;
 use crate::error::{Error, Result};
 use crate::plan::layout::{Order, OrderKey};
 use crate::plan::optimize::Wanted;
@@ -28,8 +30,15 @@ pub enum Command {
     ExplainOptimize {
         /// The OPTIMIZE.
         optimize: Optimize,
-        /// Whether VERBOSE was said.
-        verbose: bool,
+        /// What is wanted to know.
+        how: Explain,
+    },
+    /// EXPLAIN INSERT INTO .. REPLACE WHERE.
+    ExplainReplaceWhere {
+        /// The INSERT.
+        replace: Box<ReplaceWhere>,
+        /// What is wanted to know.
+        how: Explain,
     },
     /// VACUUM.
     Vacuum(Vacuum),
@@ -66,6 +75,7 @@ impl Command {
             | Command::Commit
             | Command::Rollback
             | Command::ExplainOptimize { .. }
+            | Command::ExplainReplaceWhere { .. }
             | Command::Vacuum(_)
             | Command::Verify(_)
             | Command::History(_)
@@ -103,6 +113,17 @@ fn is_row_change(statement: &SqlStatement) -> bool {
         },
         _ => false,
     }
+}
+
+/// What EXPLAIN tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Explain {
+    /// The plan.
+    Plan,
+    /// VERBOSE: the plan, and what it would stage.
+    Verbose,
+    /// ANALYZE: the plan with what it took to run it.
+    Analyze,
 }
 
 /// OPTIMIZE t [FULL] [WHERE p] [ORDER BY (a [DESC], ..) | ZORDER BY (a, ..)].
@@ -232,14 +253,10 @@ pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
         }
         ["SAVEPOINT" | "RELEASE", ..] => return Err(Error::unsupported("SAVEPOINT", None)),
         ["OPTIMIZE", ..] => Command::Optimize(optimize(&mut parser)?),
-        ["EXPLAIN", "OPTIMIZE", ..] => {
-            skip(&mut parser, 1);
-            Command::ExplainOptimize { optimize: optimize(&mut parser)?, verbose: false }
-        }
-        ["EXPLAIN", "VERBOSE", "OPTIMIZE"] => {
-            skip(&mut parser, 2);
-            Command::ExplainOptimize { optimize: optimize(&mut parser)?, verbose: true }
-        }
+        ["EXPLAIN", ..] => match own_explanation(&mut parser, syntax)? {
+            Some(own) => own,
+            None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
+        },
         ["DESCRIBE" | "DESC", "HISTORY", ..] => {
             skip(&mut parser, 2);
             // A table may be called history.
@@ -272,7 +289,12 @@ pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
 fn single(sql: &str, syntax: &Syntax) -> Result<Statement> {
     let mut statements = syntax.parser(sql)?.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {
-        (Some(statement), true) => Ok(statement),
+        (Some(mut statement), true) => {
+            if let Some(statement) = innermost(&mut statement) {
+                distinct::restore(statement);
+            }
+            Ok(statement)
+        }
         (Some(_), false) => Err(Error::invalid("one statement at a time, please")),
         (None, _) => Err(Error::invalid("there is no statement")),
     }
@@ -373,6 +395,23 @@ fn clone_of(parser: &mut DFParser<'_>, name: &ObjectName, lenient: bool, words_o
         table_name(parser)?;
     }
     Ok(Command::Clone(CloneOf { table: plain_name(name)?, lenient, source }))
+}
+
+/// An EXPLAIN of a statement that DataFusion does not parse; `None` if it is of another.
+fn own_explanation(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<Command>> {
+    let (count, how) = match words(parser, 2).as_slice() {
+        [_, "ANALYZE"] => (2, Explain::Analyze),
+        [_, "VERBOSE"] => (2, Explain::Verbose),
+        _ => (1, Explain::Plan),
+    };
+    skip(parser, count);
+    Ok(match words(parser, 2).as_slice() {
+        ["OPTIMIZE", ..] => Some(Command::ExplainOptimize { optimize: optimize(parser)?, how }),
+        ["INSERT", "INTO"] => {
+            replace_where(parser, syntax)?.map(|replace| Command::ExplainReplaceWhere { replace: Box::new(replace), how })
+        }
+        _ => None,
+    })
 }
 
 /// An ALTER TABLE that DataFusion does not parse; `None` if it is another.
@@ -501,7 +540,8 @@ pub fn fold(ident: &Ident) -> String {
 
 /// The next words, in upper case; fewer if something else comes first.
 fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 55] = [
+    const KNOWN: [&str; 56] = [
+        "ANALYZE",
         "CREATE",
         "CLONE",
         "SHALLOW",

@@ -8,9 +8,9 @@ use super::constraints::Definition;
 use super::forms::stars;
 use super::lake::Lake;
 use super::outcome::{Changed, Outcome, Rows, verified};
-use super::parse::{self, Command, FilesOf, Optimize, Syntax, Vacuum, plain_name};
+use super::parse::{self, Command, Explain, FilesOf, Optimize, Syntax, Vacuum, plain_name};
 use super::replace::{self, Replacement};
-use super::{adopt, alter, clone, create, forms, functions, install, time_travel};
+use super::{adopt, alter, clone, create, distinct, forms, functions, install, settings, time_travel};
 use crate::commit;
 use crate::error::{Error, Result};
 use crate::maintain::verify::verify;
@@ -34,6 +34,7 @@ use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::logical_expr::{
     CreateMemoryTable, DdlStatement, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as PlanStatement, TableSource, TableType, col, lit,
 };
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName, ObjectType, Statement};
@@ -147,7 +148,7 @@ impl Session {
         let syntax = Syntax::of(&self.ctx.state_ref().read().config_options().sql_parser)?;
         let dialect = syntax.dialect.as_ref();
         let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
-        let spelled = stars::spell(&spelled, dialect);
+        let spelled = distinct::spell(&stars::spell(&spelled, dialect), dialect);
         parse::parse(&spelled, &syntax)
     }
 
@@ -160,9 +161,18 @@ impl Session {
                 let plan = self.optimize(optimize, sql).await?;
                 self.changing(plan).await
             }
-            Command::ExplainOptimize { optimize, verbose } => {
+            Command::ExplainOptimize { optimize, how } => {
                 let plan = self.optimize(optimize, sql).await?;
-                explained(&displayable(plan.as_ref()).indent(*verbose).to_string())
+                if *how != Explain::Analyze {
+                    return explained(&displayable(plan.as_ref()).indent(*how == Explain::Verbose).to_string());
+                }
+                self.changing(plan.clone()).await?;
+                explained(&DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(false).to_string())
+            }
+            Command::ExplainReplaceWhere { replace, how } => {
+                let plan = forms::plan_replace_where(&self.ctx.state(), replace).await?;
+                let explain = LogicalPlanBuilder::from(plan).explain(*how == Explain::Verbose, *how == Explain::Analyze)?;
+                self.engine(explain.build()?).await
             }
             Command::Vacuum(vacuum) => self.vacuum(vacuum, sql).await,
             Command::Verify(wanted) => {
@@ -199,6 +209,9 @@ impl Session {
     }
 
     async fn sql(&self, mut statement: DfStatement, sql: &str) -> Result<Outcome> {
+        if let Some(outcome) = settings::run(&self.ctx, &statement)? {
+            return Ok(outcome);
+        }
         if parse::looks_at_names(&statement, sql) {
             // DataFusion asks for names where it cannot wait for a store.
             self.lake.table_names().await?;
