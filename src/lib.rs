@@ -62,4 +62,5 @@ pub use error::{Error, ErrorKind, Result};
 pub use statement::install::install;
 pub use statement::lake::Lake;
 pub use statement::outcome::{Changed, Outcome, Rows};
+pub use statement::position::Position;
 pub use statement::session::{Session, StagedChange};

@@ -11,6 +11,7 @@
 //!   INSERT .. SELECT .. FROM (VALUES ..)              the values in SELECTs (`values`)
 //!   DEFAULT as a value                                the value (`defaults`)
 //!   INSERT .. ON CONFLICT                             the MERGE of its rows (`upsert`)
+//!   MERGE .. DO NOTHING                               conditions of the clauses behind it (`nothing`)
 //!   MERGE .. UPDATE SET * .. INSERT *                 every column from the source (`stars`)
 //!   MERGE .. WHEN NOT MATCHED .. VALUES (a)           the source's column a (`sides`)
 //! ```
@@ -19,6 +20,7 @@
 
 mod assignments;
 mod defaults;
+pub mod nothing;
 mod positions;
 mod returning;
 mod rows;
@@ -55,6 +57,7 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
         values::plain(statement);
     }
     if let Some(Statement::Merge(merge)) = innermost(&mut statement) {
+        nothing::leave(merge);
         stars::expand(state, merge).await?;
         sides::qualify(state, merge).await?;
     }

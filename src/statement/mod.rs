@@ -20,6 +20,7 @@ pub mod install;
 pub mod lake;
 pub mod outcome;
 mod parse;
+pub mod position;
 mod replace;
 mod restore;
 pub mod session;

@@ -5,12 +5,13 @@
 
 use super::alter::Alteration;
 use super::constraints::Definition;
-use super::forms::stars;
+use super::forms::{nothing, stars};
 use super::lake::Lake;
-use super::outcome::{Changed, Outcome, Rows, verified};
+use super::outcome::{self, Changed, Outcome, Rows, explained, verified};
 use super::parse::{self, Command, Explain, FilesOf, Optimize, Syntax, Vacuum, plain_name};
+use super::position::Position;
 use super::replace::{self, Replacement};
-use super::{adopt, alter, clone, create, distinct, forms, functions, install, settings, time_travel};
+use super::{adopt, alter, clone, create, distinct, forms, functions, install, position, settings, time_travel};
 use crate::commit;
 use crate::error::{Error, Result};
 use crate::maintain::verify::verify;
@@ -26,8 +27,6 @@ use crate::stage::runs::Runs;
 use crate::stage::scope::{Done, SessionScope, StagedStatement};
 use crate::store::env;
 use crate::txn::composite::{CommitFacts, RowCounts};
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SessionConfig, SessionContext};
@@ -38,6 +37,7 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName, ObjectType, Statement};
+use datafusion::sql::sqlparser::dialect::Dialect;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -146,10 +146,18 @@ impl Session {
 
     fn parse(&self, sql: &str) -> Result<Command> {
         let syntax = Syntax::of(&self.ctx.state_ref().read().config_options().sql_parser)?;
+        parse::parse(&spelled(sql, syntax.dialect.as_ref())?, &syntax)
+    }
+
+    /// Where in the text of a statement its error lies; `None` if the error is about the statement as a whole.
+    pub fn position_of(&self, sql: &str, error: &Error) -> Option<Position> {
+        let syntax = Syntax::of(&self.ctx.state_ref().read().config_options().sql_parser).ok()?;
         let dialect = syntax.dialect.as_ref();
-        let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
-        let spelled = distinct::spell(&stars::spell(&spelled, dialect), dialect);
-        parse::parse(&spelled, &syntax)
+        // What stands before the statement is not parsed.
+        let start = sql.len() - sql.trim_start().len();
+        let (before, rest) = sql.split_at_checked(start)?;
+        let parsed = spelled(rest, dialect).unwrap_or_else(|_| rest.to_owned());
+        position::of(sql, &format!("{before}{parsed}"), dialect, error)
     }
 
     async fn command(&self, command: &Command, sql: &str) -> Result<Outcome> {
@@ -324,13 +332,7 @@ impl Session {
             ));
         }
         let removed = self.lake.vacuum(wanted.table.as_deref(), retain_ms, wanted.dry_run, sql).await?;
-        let columns: [(&str, ArrayRef); 3] = [
-            ("path", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.path.as_str())))),
-            ("size_bytes", Arc::new(UInt64Array::from_iter_values(removed.iter().map(|removal| removal.size_bytes)))),
-            ("reason", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.reason)))),
-        ];
-        let batch = RecordBatch::try_from_iter(columns).map_err(|e| Error::internal(format!("objects as rows: {e}")))?;
-        Ok(Outcome::Rows(Rows { schema: batch.schema(), batches: vec![batch] }))
+        outcome::removed(&removed)
     }
 
     async fn alter(&self, state: &SessionState, alteration: Alteration<'_>, sql: &str) -> Result<Outcome> {
@@ -467,6 +469,13 @@ impl Session {
     }
 }
 
+/// The statement as it is parsed.
+fn spelled(sql: &str, dialect: &dyn Dialect) -> Result<String> {
+    let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
+    let spelled = nothing::spell(&stars::spell(&spelled, dialect), dialect);
+    Ok(distinct::spell(&spelled, dialect))
+}
+
 /// What CREATE TABLE comes to where the name is that of something else than a table of the lake.
 fn name_is_taken(name: &str, if_not_exists: bool) -> Result<Outcome> {
     match if_not_exists {
@@ -584,12 +593,4 @@ fn ddl_words(ddl: &DdlStatement) -> Result<String> {
         DdlStatement::DropFunction(_) => "DROP FUNCTION",
     };
     Ok(words.to_owned())
-}
-
-/// A plan as rows.
-fn explained(plan: &str) -> Result<Outcome> {
-    let schema = Arc::new(Schema::new(vec![Field::new("plan", DataType::Utf8, false)]));
-    let lines: ArrayRef = Arc::new(StringArray::from(plan.lines().collect::<Vec<_>>()));
-    let batch = RecordBatch::try_new(schema.clone(), vec![lines]).map_err(|e| Error::internal(format!("a plan as rows: {e}")))?;
-    Ok(Outcome::Rows(Rows { schema, batches: vec![batch] }))
 }

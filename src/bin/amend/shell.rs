@@ -3,7 +3,8 @@
 //! Goes in: one statement. Comes out: its outcome. Always holds: one statement runs at a time, and this thread waits for it.
 
 use crate::output::Printer;
-use amend::{Lake, Outcome, Result, Session};
+use amend::{Error, Lake, Outcome, Result, Session};
+use std::io::Write;
 use tokio::runtime::Runtime;
 
 /// A session with a place to print to.
@@ -25,6 +26,16 @@ impl<A, E> Shell<A, E> {
     /// Runs one statement to its end.
     pub fn execute(&self, sql: &str) -> Result<Outcome> {
         self.runtime.block_on(self.session.execute(sql))
+    }
+
+    /// Prints what was wrong with a statement.
+    pub fn error(&mut self, error: &Error, sql: &str, place: Option<&str>) -> std::io::Result<()>
+    where
+        A: Write,
+        E: Write,
+    {
+        let position = self.session.position_of(sql, error);
+        self.printer.error_in(error, sql, position, place)
     }
 
     /// Whether a transaction is open.
