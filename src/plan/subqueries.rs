@@ -118,8 +118,9 @@ fn of_a_name_of_its_own(expr: Expr) -> Result<Transformed<Expr>> {
 fn with_name(rows: LogicalPlan) -> Result<LogicalPlan> {
     match rows {
         LogicalPlan::Projection(Projection { expr, input, .. }) => {
-            let expr = expr.into_iter().map(|value| value.unalias().alias(VALUES)).collect();
-            Ok(LogicalPlan::Projection(Projection::try_new(expr, input)?))
+            // A column is the same column wherever it stands.
+            let name = |value: Expr| if matches!(value, Expr::Column(_)) { value } else { value.unalias().alias(VALUES) };
+            Ok(LogicalPlan::Projection(Projection::try_new(expr.into_iter().map(name).collect(), input)?))
         }
         LogicalPlan::Distinct(Distinct::All(rows)) => {
             Ok(LogicalPlan::Distinct(Distinct::All(Arc::new(with_name(Arc::unwrap_or_clone(rows))?))))

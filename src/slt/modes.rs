@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::statement::outcome::Outcome;
 use crate::statement::session::Session;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, Statement, TableAlias, TableFactor, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use regex::Regex;
@@ -65,7 +65,10 @@ impl Modes {
 /// The query with the current version of each table of the lake; `None` if there is none in it, or if it is no plain query.
 async fn travelled(session: &Session, sql: &str) -> Result<Option<String>> {
     let Ok(mut statements) = Parser::parse_sql(&GenericDialect {}, sql) else { return Ok(None) };
-    let [Statement::Query(_)] = statements.as_slice() else { return Ok(None) };
+    let [Statement::Query(query)] = statements.as_slice() else { return Ok(None) };
+    if matches!(*query.body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)) {
+        return Ok(None);
+    }
     let mut tables = Tables::default();
     let _: ControlFlow<()> = statements.visit(&mut tables);
     let mut versions = BTreeMap::new();
@@ -159,6 +162,7 @@ mod tests {
         let expected = r#"WITH u AS (SELECT a FROM "t@v5" AS "t") SELECT u.a, x.a, t.a FROM u, "t@v5" AS x, "t@v5" AS "t""#;
         assert_eq!(travelled(&session, sql).await.unwrap().as_deref(), Some(expected));
         assert_eq!(travelled(&session, "SELECT * FROM (VALUES (1)) AS t").await.unwrap(), None);
+        assert_eq!(travelled(&session, "WITH u AS (SELECT 1 AS a) DELETE FROM t USING u RETURNING t.a").await.unwrap(), None);
         let Outcome::Rows(rows) = session.execute("SELECT count(*) FROM table_fragments('t')").await.unwrap() else { panic!() };
         assert_eq!(super::super::values::rows(&rows.batches).unwrap(), [["2"]]);
     }

@@ -3,9 +3,12 @@
 use super::both::{Both, Kind, Scope, any, assigned, chance, column, join, predicate, put};
 use super::script::{Does, Step, Writer};
 
+/// A query, its columns, and the condition of its rows.
+type UniqueSource = (Both, Vec<(String, Kind)>, Both);
+
 /// A query with at most one row for each value of its column `k`, in parentheses; its columns; and the condition that such a
 /// row and one of the target, which is known as `x`, belong together.
-pub fn unique_source(writer: &mut Writer, target: usize, x: &str) -> Option<(Both, Vec<(String, Kind)>, Both)> {
+pub fn unique_source(writer: &mut Writer, target: usize, x: &str) -> Option<UniqueSource> {
     let from = any(&mut writer.dice, &writer.tables).clone();
     let kind = from.columns[0].1;
     let target = Scope::of(x, &writer.tables[target].columns, &[]);
