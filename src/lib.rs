@@ -65,4 +65,5 @@ pub use stage::progress::Progress;
 pub use statement::install::install;
 pub use statement::lake::Lake;
 pub use statement::outcome::{Changed, Outcome, Rows};
+pub use statement::position::Position;
 pub use statement::session::{Session, StagedChange};

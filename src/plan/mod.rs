@@ -25,6 +25,8 @@ mod narrow;
 mod only_row;
 pub mod optimize;
 pub mod options;
+pub mod proposed;
+pub mod pushdown;
 mod reads;
 pub mod replace_where;
 pub mod returning;

@@ -24,10 +24,13 @@ use datafusion::functions_aggregate::count::count;
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::logical_plan::Filter;
+use datafusion::logical_expr::logical_plan::{Distinct, Filter, Projection};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit, not};
 use std::sync::Arc;
+
+/// What the values of a correlated IN are called.
+const VALUES: &str = "__amend_in";
 
 /// Which predicates of a filter are left to DataFusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +53,7 @@ pub fn exact(plan: LogicalPlan, left: Left) -> Result<LogicalPlan> {
     if !any {
         return Ok(plan);
     }
+    let plan = plan.transform_up_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(of_a_name_of_its_own))).data()?;
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Filter(filter) => {
             let schema = filter.input.schema().clone();
@@ -95,6 +99,33 @@ fn yields_one_row(plan: &LogicalPlan) -> bool {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         LogicalPlan::Filter(filter) if matches!(*filter.input, LogicalPlan::Aggregate(_)) => yields_one_row(&filter.input),
         other => other.max_rows().is_some_and(|rows| rows <= 1),
+    }
+}
+
+/// A correlated IN whose values are called as nothing else: where DataFusion pulls the comparison with the outer row out of the
+/// subquery, it adds the columns of that to the values, and one of them may be called as the values are.
+fn of_a_name_of_its_own(expr: Expr) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::InSubquery(mut within) if !within.subquery.outer_ref_columns.is_empty() => {
+            let rows = Arc::unwrap_or_clone(within.subquery.subquery);
+            within.subquery.subquery = Arc::new(with_name(rows)?);
+            Ok(Transformed::yes(Expr::InSubquery(within)))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn with_name(rows: LogicalPlan) -> Result<LogicalPlan> {
+    match rows {
+        LogicalPlan::Projection(Projection { expr, input, .. }) => {
+            // A column is the same column wherever it stands.
+            let name = |value: Expr| if matches!(value, Expr::Column(_)) { value } else { value.unalias().alias(VALUES) };
+            Ok(LogicalPlan::Projection(Projection::try_new(expr.into_iter().map(name).collect(), input)?))
+        }
+        LogicalPlan::Distinct(Distinct::All(rows)) => {
+            Ok(LogicalPlan::Distinct(Distinct::All(Arc::new(with_name(Arc::unwrap_or_clone(rows))?))))
+        }
+        other => Ok(other),
     }
 }
 

@@ -7,6 +7,7 @@
 //! `-- join: h`, on a line of its own, waits for it and answers what it answered.
 
 use super::lists::{Dialect, Rules};
+use super::modes::Modes;
 use super::values::{self, ColumnType};
 use crate::error::{Error, Result};
 use crate::statement::lake::Lake;
@@ -14,9 +15,9 @@ use crate::statement::outcome::Outcome;
 use crate::statement::session::Session;
 use crate::statement::split::Splitter;
 use sqllogictest::{DBOutput, QueryExpect, Record};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
@@ -34,12 +35,31 @@ pub(super) struct Shared {
     /// The types that the record that runs asks for.
     asked: Arc<Mutex<Vec<ColumnType>>>,
     rules: Arc<Rules>,
+    modes: Modes,
+    /// How many statements have changed a table.
+    changes: Arc<AtomicU64>,
+    /// The SQLSTATEs of the errors that were answered.
+    sqlstates: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 impl Shared {
-    pub(super) fn new(lake: Lake, rules: Rules) -> Shared {
+    pub(super) fn new(lake: Lake, rules: Rules, modes: Modes) -> Shared {
         let rules = Arc::new(rules);
-        Shared { lake, spawned: Arc::default(), counts_are_rows: Arc::default(), asked: Arc::default(), rules }
+        Shared {
+            lake,
+            spawned: Arc::default(),
+            counts_are_rows: Arc::default(),
+            asked: Arc::default(),
+            rules,
+            modes,
+            changes: Arc::default(),
+            sqlstates: Arc::default(),
+        }
+    }
+
+    /// The SQLSTATEs of the errors that were answered.
+    pub(super) fn sqlstates(&self) -> BTreeSet<&'static str> {
+        self.sqlstates.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes note of how the answer of the next record is to be given.
@@ -129,23 +149,11 @@ impl sqllogictest::AsyncDB for Connection {
     type ColumnType = ColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<ColumnType>> {
-        match Directive::of(sql) {
-            Directive::Join(handle) => {
-                let outcome = self.shared.join(handle).await?;
-                self.answer(outcome)
-            }
-            Directive::Spawn(handle, sql) => {
-                // The lock is taken here, not in the background: so this statement comes before the next one of its session.
-                let session = self.session.clone().lock_owned().await;
-                self.shared.put(handle, tokio::spawn(execute(session, sql.to_owned())))?;
-                Ok(DBOutput::StatementComplete(0))
-            }
-            Directive::None => {
-                let session = self.session.clone().lock_owned().await;
-                let outcome = execute(session, sql.to_owned()).await?;
-                self.answer(outcome)
-            }
+        let answered = self.run_record(sql).await;
+        if let Err(error) = &answered {
+            self.shared.sqlstates.lock().unwrap_or_else(PoisonError::into_inner).insert(error.sqlstate());
         }
+        answered
     }
 
     async fn shutdown(&mut self) {}
@@ -167,10 +175,38 @@ impl sqllogictest::AsyncDB for Connection {
     }
 }
 
+impl Connection {
+    async fn run_record(&self, sql: &str) -> Result<DBOutput<ColumnType>> {
+        match Directive::of(sql) {
+            Directive::Join(handle) => {
+                let outcome = self.shared.join(handle).await?;
+                self.answer(outcome)
+            }
+            Directive::Spawn(handle, sql) => {
+                // The lock is taken here, not in the background: so this statement comes before the next one of its session.
+                let session = self.session.clone().lock_owned().await;
+                self.shared.put(handle, tokio::spawn(spawned(session, sql.to_owned())))?;
+                Ok(DBOutput::StatementComplete(0))
+            }
+            Directive::None => {
+                let session = self.session.clone().lock_owned().await;
+                let outcome = execute(&session, sql).await?;
+                let outcome = self.shared.modes.after(&session, sql, outcome, &self.shared.changes).await?;
+                self.answer(outcome)
+            }
+        }
+    }
+}
+
+/// Runs a record in the background.
+async fn spawned(session: OwnedMutexGuard<Session>, sql: String) -> Result<Outcome> {
+    execute(&session, &sql).await
+}
+
 /// Runs the statements of a record and answers with the last.
-async fn execute(session: OwnedMutexGuard<Session>, sql: String) -> Result<Outcome> {
+async fn execute(session: &Session, sql: &str) -> Result<Outcome> {
     let mut splitter = Splitter::new();
-    splitter.push(&sql);
+    splitter.push(sql);
     let mut statements = std::iter::from_fn(|| splitter.next_statement()).collect::<Vec<_>>();
     statements.extend(splitter.finish());
     let mut last = Err(Error::invalid("there is no statement"));
@@ -218,7 +254,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_spawned_is_joined_once() {
-        let shared = Shared::new(Lake::memory(), Rules::default());
+        let shared = Shared::new(Lake::memory(), Rules::default(), Modes::default());
         shared.put("h", tokio::spawn(async { Ok(Outcome::Done("late".to_owned())) })).unwrap();
         assert!(matches!(shared.join("h").await, Ok(Outcome::Done(text)) if text == "late"));
         assert_eq!(shared.join("h").await.unwrap_err().to_string(), "no statement was spawned as 'h'");
@@ -226,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_handle_is_not_used_twice_and_what_is_left_is_named() {
-        let shared = Shared::new(Lake::memory(), Rules::default());
+        let shared = Shared::new(Lake::memory(), Rules::default(), Modes::default());
         let forever = || tokio::spawn(std::future::pending::<Result<Outcome>>());
         shared.put("h", forever()).unwrap();
         let error = shared.put("h", forever()).unwrap_err();

@@ -17,11 +17,13 @@ mod connection;
 mod duckdb;
 mod lists;
 mod matching;
+mod modes;
 mod runner;
 mod script;
 mod table;
 mod values;
 
 pub use lists::{Dialect, Rules, Skips};
+pub use modes::Modes;
 pub use runner::{FileReport, LakePlace, Runner};
 pub use table::Table;

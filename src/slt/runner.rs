@@ -6,13 +6,14 @@
 use super::connection::{Connection, Shared};
 use super::lists::{Dialect, Place, Rules, Skips};
 use super::matching;
+use super::modes::Modes;
 use super::script::{self, Step};
 use super::values::ColumnType;
 use crate::error::{Error, Result};
 use crate::statement::lake::Lake;
 use futures::FutureExt;
 use sqllogictest::{Condition, Location, QueryExpect, Record, StatementExpect};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -45,6 +46,8 @@ pub struct Runner {
     pub open: Skips,
     /// Whether to go on with a file after a record that failed.
     pub keep_going: bool,
+    /// What is done besides.
+    pub modes: Modes,
 }
 
 /// What became of a file.
@@ -62,6 +65,8 @@ pub struct FileReport {
     pub skipped: Vec<(String, u64)>,
     /// What went wrong and on which line; with `keep_going` one after another. `None` if nothing did.
     pub failure: Option<String>,
+    /// The SQLSTATEs of the errors that records met.
+    pub sqlstates: BTreeSet<&'static str>,
 }
 
 impl Runner {
@@ -84,7 +89,7 @@ impl Runner {
             return Ok(());
         }
         let (lake, _folder) = self.open_lake(path)?;
-        let shared = Shared::new(lake, self.rules.clone());
+        let shared = Shared::new(lake, self.rules.clone(), self.modes);
         let mut runner = sqllogictest::Runner::new(|| Connection::open(shared.clone()));
         runner.with_normalizer(matching::normalize);
         match self.rules.dialect {
@@ -134,6 +139,7 @@ impl Runner {
                 break;
             }
         }
+        tally.sqlstates = shared.sqlstates();
         for handle in shared.abandon_spawned() {
             tally.failures.push(format!("the statement spawned as '{handle}' was not joined"));
         }
@@ -194,6 +200,7 @@ struct Tally {
     open: BTreeMap<String, u64>,
     skipped: BTreeMap<String, u64>,
     failures: Vec<String>,
+    sqlstates: BTreeSet<&'static str>,
 }
 
 impl Tally {
@@ -216,6 +223,7 @@ impl Tally {
             open: self.open.into_iter().collect(),
             skipped: self.skipped.into_iter().collect(),
             failure: (!self.failures.is_empty()).then(|| self.failures.join("\n\n")),
+            sqlstates: self.sqlstates,
         }
     }
 }

@@ -348,6 +348,9 @@ impl Done {
 impl DisplayAs for CommitExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "CommitExec: table={}, read_version={}", self.spec.log.table(), self.spec.base.snapshot.version)?;
+        if let Some(left) = intent::fragments_left(&self.input) {
+            write!(f, ", fragments={left} of {}", self.spec.base.snapshot.fragments.len())?;
+        }
         match format {
             DisplayFormatType::Verbose if self.spec.clears.is_some() => {
                 intent::of_clearing(self.spec.base.snapshot.fragments.iter().map(|fragment| fragment.id)).fmt(f)
@@ -402,7 +405,14 @@ impl ExecutionPlan for CommitExec {
         }
         let (input, spec) = (self.input.clone(), self.spec.clone());
         let attempts = MetricBuilder::new(&self.metrics).counter("commit_attempts", 0);
+        let runs = MetricBuilder::new(&self.metrics).counter("statement_runs", 0);
+        let files_written = MetricBuilder::new(&self.metrics).counter("files_written", 0);
         let commit_time = MetricBuilder::new(&self.metrics).subset_time("statement_time", 0);
+        if let Some(left) = intent::fragments_left(&self.input) {
+            let pruned = self.spec.base.snapshot.fragments.len().saturating_sub(left);
+            MetricBuilder::new(&self.metrics).counter("fragments_pruned", 0).add(pruned);
+            MetricBuilder::new(&self.metrics).counter("fragments_scanned", 0).add(left);
+        }
         let (schema, returns) = (self.schema(), self.spec.returned.is_some());
         let stream = futures::stream::once(async move {
             let timer = commit_time.timer();
@@ -410,6 +420,8 @@ impl ExecutionPlan for CommitExec {
             timer.done();
             let (done, rows) = done.map_err(DataFusionError::from)?;
             attempts.add(done.facts.attempts as usize);
+            runs.add(done.facts.reran as usize + 1);
+            files_written.add(done.files_written);
             let count = done.count();
             if let Some(scope) = context.session_config().get_extension::<SessionScope>() {
                 scope.set_done(done);

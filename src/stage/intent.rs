@@ -113,14 +113,22 @@ fn file_of(columns: usize) -> DataFile {
     }
 }
 
-/// The fragments that the scan with addresses reads.
-fn candidates(plan: &Arc<dyn ExecutionPlan>, into: &mut BTreeSet<FragmentId>) {
-    if plan.children().is_empty() && plan.schema().column_with_name(FRAGMENT_COLUMN).is_some() {
+/// How many fragments are left in the scan with addresses; `None` if there is none.
+pub(super) fn fragments_left(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let mut fragments = BTreeSet::new();
+    candidates(plan, &mut fragments).then_some(fragments.len())
+}
+
+/// The fragments that the scan with addresses reads, and whether there is such a scan.
+fn candidates(plan: &Arc<dyn ExecutionPlan>, into: &mut BTreeSet<FragmentId>) -> bool {
+    let mut any = plan.children().is_empty() && plan.schema().column_with_name(FRAGMENT_COLUMN).is_some();
+    if any {
         into.extend(fragments_read(plan.as_ref()));
     }
     for child in plan.children() {
-        candidates(child, into);
+        any |= candidates(child, into);
     }
+    any
 }
 
 /// What would be staged, as EXPLAIN VERBOSE shows it.

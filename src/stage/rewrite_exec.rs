@@ -143,11 +143,13 @@ impl ExecutionPlan for RewriteExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
         let (spec, input) = (self.spec.clone(), self.input.clone());
         let rows_moved = MetricBuilder::new(&self.metrics).counter("rows_moved", partition);
+        let bytes_written = MetricBuilder::new(&self.metrics).counter("bytes_written", partition);
         let partitions = self.properties.output_partitioning().partition_count();
         let mine: Vec<(usize, RewriteGroup)> =
             spec.groups.iter().cloned().enumerate().filter(|(group, _)| group % partitions == partition).collect();
         let stream = futures::stream::iter(mine).then(move |(number, group)| {
             let (spec, input, context, rows_moved) = (spec.clone(), input.clone(), context.clone(), rows_moved.clone());
+            let bytes_written = bytes_written.clone();
             async move {
                 let rows = spec.stop.watch(input.execute(number, context.clone())?);
                 let track = match spec.order {
@@ -156,6 +158,7 @@ impl ExecutionPlan for RewriteExec {
                 };
                 let step = rewrite(spec, &group, track, ahead(rows)).await?;
                 rows_moved.add(step.counts.moved as usize);
+                bytes_written.add(step.actions.iter().map(bytes_of).sum());
                 Ok(parts::to_batch(&step, &parts::PART_SCHEMA)?)
             }
         });
@@ -181,6 +184,11 @@ fn ahead(mut rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
         Ok(())
     });
     builder.build()
+}
+
+/// How large the file is that an action adds.
+fn bytes_of(action: &Action) -> usize {
+    if let Action::AddDataFile(add) = action { add.file.size_bytes as usize } else { 0 }
 }
 
 /// What is noted of the rows that pass.

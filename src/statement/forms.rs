@@ -7,8 +7,11 @@
 //!   DELETE with an alias, USING or WITH               the query of its rows (`rows`)
 //!   UPDATE with FROM or WITH                          likewise
 //!   UPDATE .. SET (a, b) = ..                         an assignment for each column (`assignments`)
+//!   INSERT .. SELECT a, a                             the second under another name (`positions`)
+//!   INSERT .. SELECT .. FROM (VALUES ..)              the values in SELECTs (`values`)
 //!   DEFAULT as a value                                the value (`defaults`)
 //!   INSERT .. ON CONFLICT                             the MERGE of its rows (`upsert`)
+//!   MERGE .. DO NOTHING                               conditions of the clauses behind it (`nothing`)
 //!   MERGE .. UPDATE SET * .. INSERT *                 every column from the source (`stars`)
 //!   MERGE .. WHEN NOT MATCHED .. VALUES (a)           the source's column a (`sides`)
 //! ```
@@ -17,11 +20,14 @@
 
 mod assignments;
 mod defaults;
+pub mod nothing;
+mod positions;
 mod returning;
 mod rows;
 mod sides;
 pub mod stars;
 mod upsert;
+mod values;
 
 use super::parse::ReplaceWhere;
 use super::views;
@@ -48,7 +54,11 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
         defaults::put(state, statement).await?;
     }
     let Plainly { rows, upsert, returning } = put_plainly(innermost(&mut statement))?;
+    if let Some(statement) = innermost(&mut statement) {
+        values::plain(statement);
+    }
     if let Some(Statement::Merge(merge)) = innermost(&mut statement) {
+        nothing::leave(merge);
         stars::expand(state, merge).await?;
         sides::qualify(state, merge).await?;
     }
@@ -85,7 +95,7 @@ pub async fn plan_replace_where(state: &SessionState, replace: &ReplaceWhere) ->
 }
 
 /// The statement within EXPLAIN and PREPARE.
-fn innermost(statement: &mut DfStatement) -> Option<&mut Statement> {
+pub(super) fn innermost(statement: &mut DfStatement) -> Option<&mut Statement> {
     match statement {
         DfStatement::Explain(explain) => innermost(&mut explain.statement),
         DfStatement::Statement(statement) => match statement.as_mut() {
@@ -176,6 +186,9 @@ fn put_plainly(statement: Option<&mut Statement>) -> Result<Plainly> {
     let rows = match statement {
         Statement::Insert(insert) => {
             upsert = Upsert::take(insert)?;
+            if let Some(query) = insert.source.as_mut() {
+                positions::name(query);
+            }
             move_with(with, insert)?;
             None
         }

@@ -6,6 +6,7 @@ use super::lake::Lake;
 use super::views::Planner;
 use crate::error::{Error, Result};
 use crate::plan::options::AmendOptions;
+use crate::plan::pushdown;
 use crate::plan::rule::AmendRule;
 use crate::scan::pin::SessionView;
 use datafusion::common::Result as EngineResult;
@@ -29,6 +30,7 @@ pub(super) fn install_with(ctx: &SessionContext, lake: &Lake) -> Result<Planner>
     let (catalog_name, view) = {
         let state = ctx.state_ref();
         let mut state = state.write();
+        pushdown::guard(&mut state);
         let view = state.config().get_extension::<SessionView>();
         let options = state.config_mut().options_mut();
         options.extensions.insert(AmendOptions::default());

@@ -1,6 +1,7 @@
 //! What a statement answers: rows, or what it changed.
 
 use crate::error::{ConflictReport, Error, Result};
+use crate::maintain::Removal;
 use crate::maintain::verify::Verified;
 use crate::txn::composite::{CommitFacts, RowCounts};
 use datafusion::arrow::array::{ArrayRef, StringArray, UInt64Array};
@@ -68,6 +69,25 @@ pub(super) fn verified(found: Verified) -> Result<Outcome> {
         Arc::new(rows.iter().map(|row| row.4).collect::<StringArray>()),
     ];
     let batch = RecordBatch::try_new(schema.clone(), columns).map_err(|error| Error::internal(format!("problems as rows: {error}")))?;
+    Ok(Outcome::Rows(Rows { schema, batches: vec![batch] }))
+}
+
+/// What a VACUUM removed.
+pub(super) fn removed(removed: &[Removal]) -> Result<Outcome> {
+    let columns: [(&str, ArrayRef); 3] = [
+        ("path", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.path.as_str())))),
+        ("size_bytes", Arc::new(UInt64Array::from_iter_values(removed.iter().map(|removal| removal.size_bytes)))),
+        ("reason", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.reason)))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).map_err(|e| Error::internal(format!("objects as rows: {e}")))?;
+    Ok(Outcome::Rows(Rows { schema: batch.schema(), batches: vec![batch] }))
+}
+
+/// A plan as rows.
+pub(super) fn explained(plan: &str) -> Result<Outcome> {
+    let schema = Arc::new(Schema::new(vec![Field::new("plan", DataType::Utf8, false)]));
+    let lines: ArrayRef = Arc::new(StringArray::from(plan.lines().collect::<Vec<_>>()));
+    let batch = RecordBatch::try_new(schema.clone(), vec![lines]).map_err(|e| Error::internal(format!("a plan as rows: {e}")))?;
     Ok(Outcome::Rows(Rows { schema, batches: vec![batch] }))
 }
 

@@ -1,6 +1,8 @@
 //! Which statement it is: amend's own verbs are peeked at by their first words, everything else is DataFusion's to parse.
 
 use super::clone::CloneOf;
+use super::distinct;
+use super::forms::innermost;
 use super::names::Names;
 use crate::error::{Error, Result};
 use crate::manifest::catalog::TableName;
@@ -37,8 +39,15 @@ pub enum Command {
     ExplainOptimize {
         /// The OPTIMIZE.
         optimize: Optimize,
-        /// Whether VERBOSE was said.
-        verbose: bool,
+        /// What is wanted to know.
+        how: Explain,
+    },
+    /// EXPLAIN INSERT INTO .. REPLACE WHERE.
+    ExplainReplaceWhere {
+        /// The INSERT.
+        replace: Box<ReplaceWhere>,
+        /// What is wanted to know.
+        how: Explain,
     },
     /// VACUUM.
     Vacuum(Vacuum),
@@ -79,6 +88,7 @@ impl Command {
             | Command::Commit
             | Command::Rollback
             | Command::ExplainOptimize { .. }
+            | Command::ExplainReplaceWhere { .. }
             | Command::Vacuum(_)
             | Command::Verify(_)
             | Command::History(_)
@@ -118,6 +128,17 @@ fn is_row_change(statement: &SqlStatement) -> bool {
         },
         _ => false,
     }
+}
+
+/// What EXPLAIN tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Explain {
+    /// The plan.
+    Plan,
+    /// VERBOSE: the plan, and what it would stage.
+    Verbose,
+    /// ANALYZE: the plan with what it took to run it.
+    Analyze,
 }
 
 /// OPTIMIZE t [FULL] [WHERE p] [ORDER BY (a [DESC], ..) | ZORDER BY (a, ..)].
@@ -261,14 +282,10 @@ pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
         }
         ["SAVEPOINT" | "RELEASE", ..] => return Err(Error::unsupported("SAVEPOINT", None)),
         ["OPTIMIZE", ..] => Command::Optimize(optimize(&mut parser, syntax)?),
-        ["EXPLAIN", "OPTIMIZE", ..] => {
-            skip(&mut parser, 1);
-            Command::ExplainOptimize { optimize: optimize(&mut parser, syntax)?, verbose: false }
-        }
-        ["EXPLAIN", "VERBOSE", "OPTIMIZE"] => {
-            skip(&mut parser, 2);
-            Command::ExplainOptimize { optimize: optimize(&mut parser, syntax)?, verbose: true }
-        }
+        ["EXPLAIN", ..] => match own_explanation(&mut parser, syntax)? {
+            Some(own) => own,
+            None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
+        },
         ["DESCRIBE" | "DESC", "HISTORY", ..] => {
             skip(&mut parser, 2);
             // A table may be called history.
@@ -302,7 +319,12 @@ pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
 pub(super) fn single(sql: &str, syntax: &Syntax) -> Result<Statement> {
     let mut statements = syntax.parser(sql)?.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {
-        (Some(statement), true) => Ok(statement),
+        (Some(mut statement), true) => {
+            if let Some(statement) = innermost(&mut statement) {
+                distinct::restore(statement);
+            }
+            Ok(statement)
+        }
         (Some(_), false) => Err(Error::invalid("one statement at a time, please")),
         (None, _) => Err(Error::invalid("there is no statement")),
     }
@@ -403,6 +425,23 @@ fn clone_of(parser: &mut DFParser<'_>, name: &ObjectName, lenient: bool, words_o
         table_name(parser, syntax)?;
     }
     Ok(Command::Clone(CloneOf { table: syntax.names.table(name)?, lenient, source }))
+}
+
+/// An EXPLAIN of a statement that DataFusion does not parse; `None` if it is of another.
+fn own_explanation(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<Command>> {
+    let (count, how) = match words(parser, 2).as_slice() {
+        [_, "ANALYZE"] => (2, Explain::Analyze),
+        [_, "VERBOSE"] => (2, Explain::Verbose),
+        _ => (1, Explain::Plan),
+    };
+    skip(parser, count);
+    Ok(match words(parser, 2).as_slice() {
+        ["OPTIMIZE", ..] => Some(Command::ExplainOptimize { optimize: optimize(parser, syntax)?, how }),
+        ["INSERT", "INTO"] => {
+            replace_where(parser, syntax)?.map(|replace| Command::ExplainReplaceWhere { replace: Box::new(replace), how })
+        }
+        _ => None,
+    })
 }
 
 /// A CREATE TABLE that DataFusion does not parse; `None` if it is another.

@@ -5,14 +5,15 @@
 
 use super::alter::Alteration;
 use super::constraints::Definition;
-use super::forms::stars;
+use super::forms::{nothing, stars};
 use super::lake::Lake;
 use super::names::Names;
-use super::outcome::{Changed, Outcome, Rows, verified};
-use super::parse::{self, Command, Optimize, Syntax, Vacuum};
+use super::outcome::{self, Changed, Outcome, Rows, explained, verified};
+use super::parse::{self, Command, Explain, Optimize, Syntax, Vacuum};
+use super::position::{self, Position};
 use super::replace::Replacement;
 use super::views::{self, Planner};
-use super::{forms, functions, install, time_travel};
+use super::{distinct, forms, functions, install, settings, time_travel};
 use crate::error::{Error, Result};
 use crate::maintain::verify::verify;
 use crate::plan::optimize;
@@ -26,14 +27,14 @@ use crate::stage::gather::Gatherer;
 use crate::stage::progress::Progress;
 use crate::stage::scope::{Done, SessionScope};
 use crate::store::env;
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as PlanStatement, TableSource, col, lit};
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{CommentObject, ObjectType, ShowCreateObject, Statement};
+use datafusion::sql::sqlparser::dialect::Dialect;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -165,10 +166,18 @@ impl Session {
 
     fn parse(&self, sql: &str) -> Result<Command> {
         let syntax = Syntax::of(&self.ctx.state_ref().read().config_options().sql_parser, self.names())?;
+        parse::parse(&spelled(sql, syntax.dialect.as_ref())?, &syntax)
+    }
+
+    /// Where in the text of a statement its error lies; `None` if the error is about the statement as a whole.
+    pub fn position_of(&self, sql: &str, error: &Error) -> Option<Position> {
+        let syntax = Syntax::of(&self.ctx.state_ref().read().config_options().sql_parser, self.names()).ok()?;
         let dialect = syntax.dialect.as_ref();
-        let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
-        let spelled = stars::spell(&spelled, dialect);
-        parse::parse(&spelled, &syntax)
+        // What stands before the statement is not parsed.
+        let start = sql.len() - sql.trim_start().len();
+        let (before, rest) = sql.split_at_checked(start)?;
+        let parsed = spelled(rest, dialect).unwrap_or_else(|_| rest.to_owned());
+        position::of(sql, &format!("{before}{parsed}"), dialect, error)
     }
 
     /// What names mean in this session.
@@ -185,9 +194,18 @@ impl Session {
                 let plan = self.optimize(optimize, sql).await?;
                 self.changing(plan).await
             }
-            Command::ExplainOptimize { optimize, verbose } => {
+            Command::ExplainOptimize { optimize, how } => {
                 let plan = self.optimize(optimize, sql).await?;
-                explained(&displayable(plan.as_ref()).indent(*verbose).to_string())
+                if *how != Explain::Analyze {
+                    return explained(&displayable(plan.as_ref()).indent(*how == Explain::Verbose).to_string());
+                }
+                self.changing(plan.clone()).await?;
+                explained(&DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(false).to_string())
+            }
+            Command::ExplainReplaceWhere { replace, how } => {
+                let plan = forms::plan_replace_where(&self.ctx.state(), replace).await?;
+                let explain = LogicalPlanBuilder::from(plan).explain(*how == Explain::Verbose, *how == Explain::Analyze)?;
+                self.engine(explain.build()?).await
             }
             Command::Vacuum(vacuum) => self.vacuum(vacuum, sql).await,
             Command::Verify(wanted) => {
@@ -220,6 +238,9 @@ impl Session {
     }
 
     async fn sql(&self, mut statement: DfStatement, sql: &str) -> Result<Outcome> {
+        if let Some(outcome) = settings::run(&self.ctx, &statement)? {
+            return Ok(outcome);
+        }
         let state = self.ctx.state();
         if parse::looks_at_names(&statement, sql) || self.names_a_new_schema(&state, &statement) {
             // DataFusion asks for names where it cannot wait for a store.
@@ -384,13 +405,7 @@ impl Session {
         // What it has removed is removed.
         self.scope.commits()?;
         let removed = self.lake.vacuum(wanted.table.as_ref(), retain_ms, wanted.dry_run, sql).await?;
-        let columns: [(&str, ArrayRef); 3] = [
-            ("path", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.path.as_str())))),
-            ("size_bytes", Arc::new(UInt64Array::from_iter_values(removed.iter().map(|removal| removal.size_bytes)))),
-            ("reason", Arc::new(StringArray::from_iter_values(removed.iter().map(|removal| removal.reason)))),
-        ];
-        let batch = RecordBatch::try_from_iter(columns).map_err(|e| Error::internal(format!("objects as rows: {e}")))?;
-        Ok(Outcome::Rows(Rows { schema: batch.schema(), batches: vec![batch] }))
+        outcome::removed(&removed)
     }
 
     async fn commit(&self) -> Result<Outcome> {
@@ -419,6 +434,13 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// The statement as it is parsed.
+fn spelled(sql: &str, dialect: &dyn Dialect) -> Result<String> {
+    let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
+    let spelled = nothing::spell(&stars::spell(&spelled, dialect), dialect);
+    Ok(distinct::spell(&spelled, dialect))
 }
 
 /// A statement while it runs. If its future is dropped, nobody knows how far it came: its transaction can only be rolled back.
@@ -472,12 +494,4 @@ fn ddl_words(ddl: &DdlStatement) -> Result<String> {
         DdlStatement::DropFunction(_) => "DROP FUNCTION",
     };
     Ok(words.to_owned())
-}
-
-/// A plan as rows.
-fn explained(plan: &str) -> Result<Outcome> {
-    let schema = Arc::new(Schema::new(vec![Field::new("plan", DataType::Utf8, false)]));
-    let lines: ArrayRef = Arc::new(StringArray::from(plan.lines().collect::<Vec<_>>()));
-    let batch = RecordBatch::try_new(schema.clone(), vec![lines]).map_err(|e| Error::internal(format!("a plan as rows: {e}")))?;
-    Ok(Outcome::Rows(Rows { schema, batches: vec![batch] }))
 }

@@ -15,9 +15,9 @@
 
 mod feed;
 mod model;
-mod plan;
+pub mod plan;
 
-use crate::support::{Row, assert_nothing_left_behind, problems, session_of, try_rows};
+use crate::support::{Row, assert_nothing_left_behind, number, problems, session_of, try_rows};
 use amend::statement::session::StagedChange;
 use amend::txn::composite::RowCounts;
 use amend::{Changed, Error, Lake, Outcome, Session};
@@ -279,10 +279,6 @@ async fn shortened(mut plan: Plan) -> Plan {
 fn nothing_changed() -> Changed {
     let (counts, facts) = (RowCounts::default(), Default::default());
     Changed { operation: String::new(), counts, version: None, facts, files_written: 0, conflicts: vec![] }
-}
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// Tries every second seed from `first` on.

@@ -104,7 +104,13 @@ fn an_error_is_an_answer_and_not_an_end() {
     assert_eq!(answer["error"]["kind"], json!("invalid"));
     assert_eq!(answer["error"]["sqlstate"].as_str().map(str::len), Some(5));
     assert!(!answer["error"]["message"].as_str().unwrap().is_empty());
-    let damaged = json!({"kind": "invalid", "sqlstate": "42601", "message": "the statement is not valid UTF-8"});
+    assert_eq!((&answer["error"]["statement"], &answer["error"]["position"]), (&json!("SELEKT 1"), &json!({"line": 1, "column": 1})));
+    let answer = pipe.ask("CREATE TABLE t (a INT); SELECT a\n  FROM t WHERE b = 1;");
+    assert_eq!(answer["ok"], json!(true));
+    let error = pipe.answer()["error"].clone();
+    assert_eq!((&error["sqlstate"], &error["position"]), (&json!("42703"), &json!({"line": 2, "column": 16})));
+    let mut damaged = json!({"kind": "invalid", "sqlstate": "42601", "message": "the statement is not valid UTF-8"});
+    damaged["statement"] = json!("SELECT '\u{fffd}'");
     assert_eq!(pipe.ask(b"SELECT '\xff';"), json!({"ok": false, "error": damaged}));
     assert_eq!(pipe.ask("SELECT 1 AS a;")["rows"], json!([[1]]));
     assert_eq!(pipe.end(), (vec![], Some(0)));

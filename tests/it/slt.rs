@@ -1,6 +1,7 @@
 //! The sqllogictest files of this repository.
 
 use amend::slt::{LakePlace, Rules, Runner, Skips, Table};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// All `.slt` files below a folder.
@@ -21,12 +22,19 @@ async fn run_all(lakes: LakePlace) {
     found.sort();
     assert!(!found.is_empty());
     let runner = Runner { lakes, keep_going: true, ..Runner::default() };
-    let mut failures = Vec::new();
+    let (mut failures, mut sqlstates) = (Vec::new(), BTreeSet::new());
     for path in found {
         let report = runner.run_file(&path).await;
         failures.extend(report.failure);
+        sqlstates.extend(report.sqlstates);
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    // Every error says what it is, by a SQLSTATE that the reference names.
+    let reference = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/sql.md")).unwrap();
+    let named = &reference[reference.find("## Errors").unwrap()..];
+    let is_named = |state: &str| named.contains(state) || (state.starts_with("22") && state != "22000");
+    let unnamed: Vec<_> = sqlstates.iter().filter(|state| !is_named(state) || **state == "XX000").collect();
+    assert!(sqlstates.len() > 20 && unnamed.is_empty(), "{unnamed:?} of {sqlstates:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +62,8 @@ async fn a_suite_with_rules_and_lists_gives_a_table() {
     let rules = Rules::parse("dialect: duckdb\norder: any\n\\bSTRINGY\\b => VARCHAR\n^PRAGMA .* =>\n", "rules").unwrap();
     let skips = Skips::parse("tiny.test  /CREATE INDEX/  indexes are theirs\n", "skips").unwrap();
     let open = Skips::parse("*.test:34  counts are not done yet\n", "open").unwrap();
-    let runner = Runner { lakes: LakePlace::Memory, rules, skips: skips.clone(), open: open.clone(), keep_going: true };
+    let runner =
+        Runner { lakes: LakePlace::Memory, rules, skips: skips.clone(), open: open.clone(), keep_going: true, ..Runner::default() };
     let report = runner.run_file(&path).await;
     let mut table = Table::new("Tiny");
     table.push("tiny.test", &report);

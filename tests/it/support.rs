@@ -48,6 +48,11 @@ pub async fn refused(session: &Session, sql: &str) -> Error {
     }
 }
 
+/// A number that a variable of the environment sets.
+pub fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
 /// The rows of a query that yields two numbers, sorted.
 pub async fn try_rows(session: &Session, sql: &str) -> amend::Result<Vec<Row>> {
     let Outcome::Rows(answer) = session.execute(sql).await? else { panic!("{sql} yields no rows") };

@@ -8,7 +8,7 @@ mod rows;
 
 use amend::error::ConflictReport;
 use amend::txn::composite::CommitFacts;
-use amend::{Changed, Error, Outcome, Rows};
+use amend::{Changed, Error, Outcome, Position, Rows};
 use std::io::{Result, Write};
 
 /// How answers are written.
@@ -70,14 +70,22 @@ impl<A: Write, E: Write> Printer<A, E> {
         }
     }
 
-    /// What was wrong with a statement, and with which one if `place` says so.
+    /// What was wrong, where there is no statement.
     pub fn error(&mut self, error: &Error, place: Option<&str>) -> Result<()> {
+        self.error_in(error, "", None, place)
+    }
+
+    /// What was wrong with a statement, where in it, and with which one if `place` says so.
+    pub fn error_in(&mut self, error: &Error, sql: &str, position: Option<Position>, place: Option<&str>) -> Result<()> {
         if self.format == Format::Jsonl {
-            writeln!(self.answers, "{}", error_line(error))?;
+            writeln!(self.answers, "{}", error_line(error, sql, position))?;
             self.answers.flush()?;
         }
         if self.format != Format::Jsonl || place.is_some() {
             writeln!(self.errors, "error: {error} (SQLSTATE {})", error.sqlstate())?;
+            if let Some(pointed) = position.and_then(|position| pointed_at(sql, position)) {
+                writeln!(self.errors, "{pointed}")?;
+            }
         }
         match place {
             Some(place) => writeln!(self.errors, "{place}"),
@@ -148,14 +156,31 @@ fn done_line(text: &str) -> String {
     format!(r#"{{"ok":true,"message":{}}}"#, serde_json::Value::from(text))
 }
 
-fn error_line(error: &Error) -> String {
+/// The line of a statement with a mark below the place, or nothing for a place without text.
+fn pointed_at(sql: &str, position: Position) -> Option<String> {
+    let line = sql.lines().nth(usize::try_from(position.line).ok()?.checked_sub(1)?)?;
+    let head = format!("LINE {}: ", position.line);
+    let width = head.chars().count() + usize::try_from(position.column).ok()?.checked_sub(1)?;
+    Some(format!("{head}{line}\n{}^", " ".repeat(width)))
+}
+
+fn error_line(error: &Error, sql: &str, position: Option<Position>) -> String {
     let message = serde_json::Value::from(error.to_string());
     let (kind, sqlstate) = (error.kind().as_str(), error.sqlstate());
+    let statement = match sql {
+        "" => String::new(),
+        sql => format!(r#","statement":{}"#, serde_json::Value::from(sql)),
+    };
+    let position = position.map_or_else(String::new, |at| format!(r#","position":{{"line":{},"column":{}}}"#, at.line, at.column));
     let conflict = match error {
         Error::Conflict(report) => format!(r#","conflict":{}"#, conflict(report)),
         _ => String::new(),
     };
-    format!(r#"{{"ok":false,"error":{{"kind":"{kind}","sqlstate":"{sqlstate}","message":{message}{conflict}}}}}"#)
+    [
+        format!(r#"{{"ok":false,"error":{{"kind":"{kind}","sqlstate":"{sqlstate}","message":{message}"#),
+        format!("{statement}{position}{conflict}}}}}"),
+    ]
+    .concat()
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ impl<A: Write, E: Write> Repl<A, E> {
         let start = Instant::now();
         match self.shell.execute(sql) {
             Ok(outcome) => self.shell.printer.outcome(&outcome)?,
-            Err(error) => self.shell.printer.error(&error, None)?,
+            Err(error) => self.shell.error(&error, sql, None)?,
         }
         if self.timing { self.shell.printer.message(&format!("Time: {} ms", start.elapsed().as_millis())) } else { Ok(()) }
     }

@@ -120,7 +120,7 @@ impl<A: Write, E: Write> Run<'_, A, E> {
             Err(error) => {
                 self.failed += 1;
                 let place = (self.on_error != OnError::Answer).then(|| place(self.name, statement));
-                self.shell.printer.error(&error, place.as_deref())?;
+                self.shell.error(&error, &statement.text, place.as_deref())?;
                 Ok(self.on_error == OnError::Stop)
             }
         }

@@ -106,6 +106,16 @@ impl<A, E> Shell<A, E> {
         self.interrupted.as_ref().is_some_and(|interrupted| interrupted.swap(false, Ordering::Relaxed))
     }
 
+    /// Prints what was wrong with a statement.
+    pub fn error(&mut self, error: &Error, sql: &str, place: Option<&str>) -> std::io::Result<()>
+    where
+        A: Write,
+        E: Write,
+    {
+        let position = self.session.position_of(sql, error);
+        self.printer.error_in(error, sql, position, place)
+    }
+
     /// Whether a transaction is open.
     pub fn in_transaction(&self) -> bool {
         self.session.in_transaction()

@@ -3,7 +3,7 @@
 //! Goes in: patterns of paths. Comes out: a line per file, then sums, and a table if one is wanted. Always holds: it succeeds only if at least one file was
 //! found for every pattern and no file failed.
 
-use amend::slt::{FileReport, LakePlace, Rules, Runner, Skips, Table};
+use amend::slt::{FileReport, LakePlace, Modes, Rules, Runner, Skips, Table};
 use amend::{Error, Result};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -37,6 +37,12 @@ pub struct Arguments {
     /// Go on with a file after a record that failed
     #[arg(long)]
     keep_going: bool,
+    /// After each K statements that changed a table, OPTIMIZE .. FULL of that table
+    #[arg(long, value_name = "K")]
+    optimize_every: Option<u64>,
+    /// Answer each query of tables of the lake by time travel to the current version
+    #[arg(long)]
+    read_back: bool,
     /// The files to run
     #[arg(required = true, value_name = "GLOB")]
     globs: Vec<String>,
@@ -63,7 +69,8 @@ fn prepare(arguments: &Arguments) -> Result<(Runner, Vec<PathBuf>)> {
     for pattern in &arguments.globs {
         paths.extend(expand(pattern)?);
     }
-    Ok((Runner { lakes, rules, skips, open, keep_going: arguments.keep_going }, paths))
+    let modes = Modes { optimize_every: arguments.optimize_every, read_back: arguments.read_back };
+    Ok((Runner { lakes, rules, skips, open, keep_going: arguments.keep_going, modes }, paths))
 }
 
 /// The files that a pattern names, at least one.

@@ -8,11 +8,13 @@
 //! ```
 //!
 //! Goes in: the statement; then the plan of the INSERT without the clause. Comes out: the MERGE. Always holds: the columns are those
-//! of a key of the table; rows of which the key is NULL are inserted; a name without a table is the target's.
+//! of a key of the table; rows of which the key is NULL are inserted; every
+//! row has to be one that could be inserted, but for keys; a name without a table is the target's.
 
 use super::assignments;
 use crate::error::{Error, Result};
 use crate::plan::generated::GeneratedColumns;
+use crate::plan::proposed;
 use crate::plan::returning::{UpsertSource, target_of};
 use crate::plan::rule::with_nulls_let_through;
 use crate::statement::parse::fold;
@@ -93,7 +95,7 @@ impl Upsert {
         let of = |table: &TableReference, column: &str| Expr::Column(Column::new(Some(table.clone()), column));
         let excluded = TableReference::bare(EXCLUDED);
         let generated = GeneratedColumns::of(&table)?;
-        let mut rows = generated.inserted(with_nulls_let_through(insert.input.as_ref().clone())?, &table)?;
+        let mut rows = proposed::held(generated.inserted(with_nulls_let_through(insert.input.as_ref().clone())?, &table)?, &table)?;
         let (mut update, mut second) = (None, None);
         match &self.conflict.action {
             OnConflictAction::DoNothing => rows = first_of_each(rows, &key_columns)?,
@@ -181,6 +183,7 @@ fn first_of_each(rows: LogicalPlan, key: &[&str]) -> Result<LogicalPlan> {
 fn is_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => is_one_row(&projection.input),
+        LogicalPlan::Filter(filter) => is_one_row(&filter.input),
         LogicalPlan::Values(values) => values.values.len() == 1,
         _ => false,
     }

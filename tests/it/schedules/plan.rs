@@ -68,6 +68,10 @@ pub enum Merge {
 pub struct Dice(u64);
 
 impl Dice {
+    pub fn of(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
     pub fn below(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -83,7 +87,7 @@ impl Dice {
 
 impl Plan {
     pub fn of_seed(seed: u64) -> Plan {
-        let dice = &mut Dice(seed);
+        let dice = &mut Dice::of(seed);
         let mut session = |_| (1 + dice.below(2) as usize, [3, 8, 1000][dice.below(3) as usize], dice.below(3) == 0);
         let count = 2 + session(()).0 as u64;
         let sessions: Vec<_> = (0..count).map(|_| session(())).collect();
