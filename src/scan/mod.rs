@@ -30,6 +30,7 @@ pub mod expression;
 pub mod generated;
 pub mod held;
 mod infallible;
+pub mod inline;
 pub mod isolation;
 pub mod keys;
 mod mask;

@@ -124,6 +124,7 @@ async fn make(
                 schema: schema.clone(),
                 changes: RowChanges::Insert,
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
+                max_inline_bytes: options(state.config_options()).max_inline_bytes,
                 checks: held.conditions(state, &name, &schema, &schema)?,
                 returned: None,
                 stop: stop.clone(),
@@ -136,7 +137,7 @@ async fn make(
     let mut made = of_nothing(step, &schema, first, statement);
     let keys = held.keys.iter().map(|key| Key::new(key, &schema)).collect::<Result<Vec<_>>>()?;
     if !keys.is_empty()
-        && !made.objects.is_empty()
+        && made.step.actions.iter().any(|action| matches!(action, Action::AddFragment(_)))
         && let Err(error) = unique::hold_first((log, lease), first, &keys, &made.step, &state.task_ctx()).await
     {
         remove(log.store(), &made.objects).await;
