@@ -15,7 +15,7 @@ use crate::table::stats::ColumnStats;
 use bytes::Bytes;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::{CastOptions, cast_with_options, concat_batches};
-use datafusion::arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Float16Type, Float32Type, Float64Type, SchemaRef};
 use datafusion::parquet::arrow::AsyncArrowWriter;
 use datafusion::parquet::arrow::async_writer::AsyncFileWriter;
 use datafusion::parquet::basic::{Compression, ZstdLevel};
@@ -207,15 +207,20 @@ impl FragmentWriter {
 
     /// The batch under the table's own schema: names and metadata are the table's, NULLs only where they may be.
     pub(super) fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        for (field, column) in self.arrow.fields().iter().zip(batch.columns()) {
-            if !field.is_nullable() && column.logical_null_count() > 0 {
-                return Err(Error::NotNull { table: self.table.clone(), column: field.name().clone() });
-            }
-        }
+        hold_not_null(&self.table, &self.arrow, batch)?;
         let columns = self.arrow.fields().iter().zip(batch.columns()).map(|(field, column)| relabel(column, field.data_type()));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         RecordBatch::try_new(self.arrow.clone(), columns)
             .map_err(|e| Error::internal(format!("rows for table '{}' do not fit its schema: {e}", self.table)))
+    }
+}
+
+/// Refuses NULL where a column must not be NULL. The columns are those of `schema`, in order.
+pub(super) fn hold_not_null(table: &str, schema: &SchemaRef, batch: &RecordBatch) -> Result<()> {
+    let violated = |(field, column): &(&FieldRef, &ArrayRef)| !field.is_nullable() && column.logical_null_count() > 0;
+    match schema.fields().iter().zip(batch.columns()).find(violated) {
+        Some((field, _)) => Err(Error::NotNull { table: table.to_owned(), column: field.name().clone() }),
+        None => Ok(()),
     }
 }
 
