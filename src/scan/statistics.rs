@@ -166,7 +166,7 @@ pub fn from_array(column: &ArrayRef, saw_nan: bool) -> ColumnStats {
     let has_values: Vec<bool> = (0..column.len()).map(|row| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))).collect();
     let bound = |wanted, zero: f64| match extreme(column, &has_values, wanted).as_ref().and_then(from_scalar) {
         // Both zeros are one value to a predicate.
-        Some(StatValue::Float(bound)) if bound == 0.0 => Some(StatValue::Float(zero)),
+        Some(StatValue::Float(0.0)) => Some(StatValue::Float(zero)),
         bound => bound,
     };
     ColumnStats { min: bound(Ordering::Less, -0.0).and_then(cut_min), max: bound(Ordering::Greater, 0.0).and_then(cut_max), null_count }
@@ -274,6 +274,10 @@ pub fn column_stats(fragment: &Fragment, field: &Field) -> ColumnStats {
     match (fragment.backing(field.id), &field.initial) {
         (Some((file, position)), _) => file.columns.get(position).map(|column| column.stats.clone()).unwrap_or_default(),
         (None, None) => ColumnStats { min: None, max: None, null_count: Some(u64::from(fragment.physical_rows)) },
+        // Both zeros are one value to a predicate.
+        (None, Some(StatValue::Float(0.0))) => {
+            ColumnStats { min: Some(StatValue::Float(-0.0)), max: Some(StatValue::Float(0.0)), null_count: Some(0) }
+        }
         (None, Some(value)) => ColumnStats { min: Some(value.clone()), max: Some(value.clone()), null_count: Some(0) },
     }
 }
