@@ -19,7 +19,7 @@ use tokio::task::yield_now;
 
 /// A store that is waited for before and after each operation.
 #[derive(Debug)]
-struct Waiting(Arc<InMemory>);
+pub struct Waiting(pub Arc<InMemory>);
 
 impl std::fmt::Display for Waiting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,5 +1,6 @@
 //! Names: tables that are renamed, namespaces and views, where sessions, processes and hosts meet.
 
+use crate::cancelled::Waiting;
 use crate::shell::Pipe;
 use crate::support::{lake_in, refused, rows, run, session_of, try_rows};
 use amend::{Error, ErrorKind, Lake, Outcome, Session, TableName, install};
@@ -109,11 +110,11 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-/// Two handles on one lake that share nothing, as processes do.
+/// Two handles on one lake that share nothing, as processes do, and that meet at every operation of the store.
 async fn two_sessions() -> (Arc<InMemory>, Session, Session) {
     let objects = Arc::new(InMemory::new());
-    let first = session_of(&lake_in(objects.clone()), 1).await;
-    let second = session_of(&lake_in(objects.clone()), 1).await;
+    let waiting = || lake_in(Arc::new(Waiting(objects.clone())));
+    let (first, second) = (session_of(&waiting(), 1).await, session_of(&waiting(), 1).await);
     (objects, first, second)
 }
 
@@ -166,10 +167,15 @@ async fn of_views_that_replace_one_another_the_last_one_counts() {
 #[tokio::test]
 async fn a_table_is_never_left_in_a_schema_that_was_dropped() {
     let (objects, first, second) = two_sessions().await;
-    for round in 0..20 {
+    for round in 0..60 {
         run(&first, "CREATE SCHEMA IF NOT EXISTS s").await;
-        let (made, dropped) =
-            tokio::join!(second.execute("CREATE TABLE s.t AS SELECT 1::BIGINT AS k, 1::BIGINT AS v"), first.execute("DROP SCHEMA s"));
+        let drop_later = async {
+            for _ in 0..round {
+                tokio::task::yield_now().await;
+            }
+            first.execute("DROP SCHEMA s").await
+        };
+        let (made, dropped) = tokio::join!(second.execute("CREATE TABLE s.t AS SELECT 1::BIGINT AS k, 1::BIGINT AS v"), drop_later);
         let fresh = session_of(&lake_in(objects.clone()), 1).await;
         match (made, dropped) {
             (Ok(_), Err(error)) => {

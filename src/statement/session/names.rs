@@ -11,6 +11,7 @@ use crate::statement::{forms, views};
 use datafusion::common::TableReference;
 use datafusion::logical_expr::TableType;
 use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{CreateView, ObjectName, SchemaName, Statement, Use};
 
 /// What SHOW SCHEMAS asks for.
@@ -182,12 +183,12 @@ impl Session {
             } else if catalog.views.contains_key(&table) {
                 return Err(Error::refused("42809", format!("{}; say DROP VIEW", is_a_view(&table))));
             } else if self.ctx.table_exist(self.names().whole(&table)).unwrap_or(false) {
-                others.push(table);
+                others.push((table, self.spelled(name)?));
             } else if !if_exists {
                 return Err(self.lake.no_table(&table));
             }
         }
-        for table in &others {
+        for (table, _) in &others {
             if self.type_of(table).await? == TableType::View {
                 return Err(Error::refused("42809", format!("{}; say DROP VIEW", is_a_view(table))));
             }
@@ -196,8 +197,8 @@ impl Session {
         if !of_the_lake.is_empty() {
             self.lake.drop_tables(&of_the_lake).await?;
         }
-        for table in others {
-            self.ctx.deregister_table(self.names().whole(&table))?;
+        for (_, table) in others {
+            self.ctx.deregister_table(table)?;
         }
         Ok(Outcome::Done("DROP TABLE".into()))
     }
@@ -214,12 +215,12 @@ impl Session {
             } else if catalog.tables.contains_key(&view) {
                 return Err(is_a_table(&view));
             } else if self.ctx.table_exist(self.names().whole(&view)).unwrap_or(false) {
-                others.push(view);
+                others.push((view, self.spelled(name)?));
             } else if !if_exists {
                 return Err(no_view(&view));
             }
         }
-        for view in &others {
+        for (view, _) in &others {
             if self.type_of(view).await? != TableType::View {
                 return Err(is_a_table(view));
             }
@@ -228,10 +229,16 @@ impl Session {
         if !of_the_lake.is_empty() {
             self.lake.drop_views(&of_the_lake).await?;
         }
-        for view in others {
-            self.ctx.deregister_table(self.names().whole(&view))?;
+        for (_, view) in others {
+            self.ctx.deregister_table(view)?;
         }
         Ok(Outcome::Done("DROP VIEW".into()))
+    }
+
+    /// A name as it is written: what DataFusion remembers of the files of an external table it finds by that.
+    fn spelled(&self, name: &ObjectName) -> Result<TableReference> {
+        let folds = self.ctx.state_ref().read().config_options().sql_parser.enable_ident_normalization;
+        Ok(object_name_to_table_reference(name.clone(), folds)?)
     }
 
     /// What something is that only this session has.
