@@ -14,7 +14,7 @@ use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, SetExpr, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use words::{at_end, end, optional, skip, text, words};
 
@@ -23,6 +23,10 @@ mod words;
 mod alteration;
 
 pub use alteration::{AlterParts, PartOperation};
+
+mod replace_where;
+
+use replace_where::{own_explanation, replace_where};
 
 /// A statement.
 #[derive(Debug, Clone)]
@@ -427,23 +431,6 @@ fn clone_of(parser: &mut DFParser<'_>, name: &ObjectName, lenient: bool, words_o
     Ok(Command::Clone(CloneOf { table: syntax.names.table(name)?, lenient, source }))
 }
 
-/// An EXPLAIN of a statement that DataFusion does not parse; `None` if it is of another.
-fn own_explanation(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<Command>> {
-    let (count, how) = match words(parser, 2).as_slice() {
-        [_, "ANALYZE"] => (2, Explain::Analyze),
-        [_, "VERBOSE"] => (2, Explain::Verbose),
-        _ => (1, Explain::Plan),
-    };
-    skip(parser, count);
-    Ok(match words(parser, 2).as_slice() {
-        ["OPTIMIZE", ..] => Some(Command::ExplainOptimize { optimize: optimize(parser, syntax)?, how }),
-        ["INSERT", "INTO"] => {
-            replace_where(parser, syntax)?.map(|replace| Command::ExplainReplaceWhere { replace: Box::new(replace), how })
-        }
-        _ => None,
-    })
-}
-
 /// A CREATE TABLE that DataFusion does not parse; `None` if it is another.
 fn own_creation(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<Command>> {
     skip(parser, 2);
@@ -481,36 +468,6 @@ fn restore(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Restore> {
         (Token::SingleQuotedString(at), false) => Ok(Restore { table, at }),
         _ => Err(wrong()),
     }
-}
-
-/// The parts of an INSERT .. REPLACE WHERE; `None` if it is another INSERT.
-fn replace_where(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<ReplaceWhere>> {
-    skip(parser, 2);
-    optional(parser, &["TABLE"]);
-    let Ok(name) = parser.parser.parse_object_name(false) else { return Ok(None) };
-    let Ok(columns) = parser.parser.parse_parenthesized_column_list(IsOptional::Optional, false) else { return Ok(None) };
-    if words(parser, 2) != ["REPLACE", "WHERE"] {
-        return Ok(None);
-    }
-    skip(parser, 2);
-    let engine = datafusion::common::DataFusionError::from;
-    let predicate = parser.parser.parse_expr().map_err(engine)?;
-    let query = parser.parser.parse_query().map_err(engine)?;
-    let columns = columns.iter().map(Ident::to_string).collect::<Vec<_>>().join(", ");
-    let columns = if columns.is_empty() { columns } else { format!(" ({columns})") };
-    let mut insert = single(&format!("INSERT INTO {name}{columns} SELECT 1"), syntax)?;
-    let mut delete = single(&format!("DELETE FROM {name} WHERE true"), syntax)?;
-    if let Statement::Statement(insert) = &mut insert
-        && let SqlStatement::Insert(insert) = insert.as_mut()
-    {
-        insert.source = Some(query);
-    }
-    if let Statement::Statement(delete) = &mut delete
-        && let SqlStatement::Delete(delete) = delete.as_mut()
-    {
-        delete.selection = Some(predicate);
-    }
-    Ok(Some(ReplaceWhere { insert, delete }))
 }
 
 /// The name of a table of the lake.
