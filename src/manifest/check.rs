@@ -5,7 +5,7 @@
 
 use super::frame::DecodeError;
 use crate::table::deletion_vector::{self, DeletionFile};
-use crate::table::fragment::{Base, DataFile, FileColumn, Fragment};
+use crate::table::fragment::{Base, DataFile, FileColumn, Fragment, MAX_INLINE_BYTES};
 use crate::table::row_address::{FragmentId, MAX_ROWS_PER_FRAGMENT};
 use crate::table::schema::{Field, FieldId, FieldType};
 use crate::table::stats::{ColumnStats, StatValue};
@@ -117,6 +117,11 @@ pub(crate) fn check_data_file(file: &DataFile) -> Result<(), DecodeError> {
     let refuse = |reason: &str| Err(DecodeError::damaged(format!("'{}' {reason}", file.path)));
     if file.base.is_none() && file.unchecked_bytes > 0 {
         return refuse("lies in the table folder and has bytes without checksums");
+    }
+    if let Some(rows) = &file.inline
+        && (rows.len() as u64 != file.size_bytes || rows.len() > MAX_INLINE_BYTES || file.base.is_some() || file.row_groups.len() != 1)
+    {
+        return refuse("is in the manifest and has another length, another place or several row groups");
     }
     if file.size_bytes > MAX_FILE_BYTES {
         return refuse("is too large to be a file");

@@ -18,6 +18,7 @@ use super::wire;
 use crate::error::Error;
 use crate::table::fragment::Fragment;
 use crate::table::row_address::FragmentId;
+use crate::txn::action::Action;
 use crate::txn::composite::{CommittedTransaction, TransactionId};
 use bytes::Bytes;
 use prost::Message;
@@ -25,6 +26,8 @@ use std::sync::Arc;
 
 /// How many bytes of transactions a manifest holds at most; more go into an object of their own.
 pub const MAX_INLINE_TRANSACTIONS_BYTES: usize = 64 << 10;
+/// How many bytes of rows those may hold besides: a small statement makes one object.
+const MAX_INLINE_ROWS_BYTES: usize = 96 << 10;
 
 /// Why a value cannot be written: it breaks a rule that every reader checks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -90,13 +93,15 @@ pub fn encode_page(fragments: &[Arc<Fragment>]) -> Result<EncodedPage, EncodeErr
 pub struct EncodedTransactions {
     /// The object.
     pub bytes: Bytes,
+    /// How many of the bytes are rows.
+    rows_bytes: usize,
     unnamed: TransactionsRef,
 }
 
 impl EncodedTransactions {
     /// Whether they have to be an object of their own.
     pub fn needs_object(&self) -> bool {
-        self.bytes.len().saturating_sub(frame::FRAME_BYTES) > MAX_INLINE_TRANSACTIONS_BYTES
+        are_too_large(self.bytes.len().saturating_sub(frame::FRAME_BYTES), self.rows_bytes)
     }
 
     /// The object as a manifest names it, once it is written under `path`.
@@ -115,7 +120,7 @@ pub fn encode_transactions(transactions: &[CommittedTransaction]) -> Result<Enco
         ids: ids(transactions),
     };
     same(&decode_transactions(&bytes, &unnamed, &DEFAULT_LIMITS)?[..], transactions, "transactions")?;
-    Ok(EncodedTransactions { bytes, unnamed })
+    Ok(EncodedTransactions { bytes, rows_bytes: rows_bytes(transactions), unnamed })
 }
 
 /// A manifest to write.
@@ -188,6 +193,17 @@ pub(super) fn same<T: PartialEq + ?Sized>(read: &T, written: &T, what: &str) -> 
     if read == written { Ok(()) } else { Err(EncodeError::new(format!("its {what} are read back as something else"))) }
 }
 
+/// Whether transactions of so many bytes, of which some are rows, are too large to be in a manifest.
+fn are_too_large(bytes: usize, rows_bytes: usize) -> bool {
+    bytes.saturating_sub(rows_bytes.min(MAX_INLINE_ROWS_BYTES)) > MAX_INLINE_TRANSACTIONS_BYTES
+}
+
+/// The bytes of rows that transactions hold.
+fn rows_bytes(transactions: &[CommittedTransaction]) -> usize {
+    let actions = transactions.iter().flat_map(|committed| committed.transaction.actions());
+    actions.filter_map(Action::added_file).filter_map(|file| file.inline.as_ref()).map(Bytes::len).sum()
+}
+
 fn ids(transactions: &[CommittedTransaction]) -> Vec<TransactionId> {
     transactions.iter().map(|committed| committed.transaction.id).collect()
 }
@@ -207,7 +223,7 @@ fn place(transactions: &[CommittedTransaction], spilled: Option<&TransactionsRef
         }),
         None => {
             let inline = transactions_to_wire(transactions);
-            if inline.encoded_len() > MAX_INLINE_TRANSACTIONS_BYTES {
+            if are_too_large(inline.encoded_len(), rows_bytes(transactions)) {
                 return Err(EncodeError::new("transactions that are too large to be in a manifest"));
             }
             Place::Inline(inline)

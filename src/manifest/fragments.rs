@@ -13,8 +13,12 @@ use std::sync::Arc;
 
 /// How many records a tail holds at most before it is folded.
 pub const MAX_TAIL_RECORDS: usize = 256;
+/// How many bytes of rows a tail holds at most before it is folded: every version writes them again.
+pub const MAX_TAIL_INLINE_BYTES: u64 = 128 * 1024;
 /// How many records a page holds at most.
 pub const MAX_PAGE_RECORDS: usize = 1024;
+/// How many bytes of rows a page holds at most, unless one fragment alone has more.
+pub const MAX_PAGE_INLINE_BYTES: u64 = 1024 * 1024;
 
 /// A page as a manifest names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +142,7 @@ impl FragmentSet {
 
     /// Whether the tail has passed its bound.
     pub fn needs_fold(&self) -> bool {
-        self.tail.len() > MAX_TAIL_RECORDS
+        self.tail.len() > MAX_TAIL_RECORDS || self.tail.values().flatten().map(|f| f.inline_bytes()).sum::<u64>() > MAX_TAIL_INLINE_BYTES
     }
 
     /// The same fragments with an empty tail: pages that the tail touches are made anew (without a name yet), the others
@@ -174,12 +178,27 @@ impl FragmentSet {
 
 /// Cuts records into pages that are not yet named.
 fn split(records: Vec<Arc<Fragment>>, into: &mut Vec<Page>) {
-    into.extend(records.chunks(MAX_PAGE_RECORDS).map(|chunk| Page { reference: None, fragments: Arc::new(chunk.to_vec()) }));
+    let mut page = Vec::new();
+    let mut inline_bytes = 0;
+    let mut close = |page: Vec<Arc<Fragment>>| into.push(Page { reference: None, fragments: Arc::new(page) });
+    for record in records {
+        let more = record.inline_bytes();
+        if page.len() == MAX_PAGE_RECORDS || !page.is_empty() && inline_bytes + more > MAX_PAGE_INLINE_BYTES {
+            close(std::mem::take(&mut page));
+            inline_bytes = 0;
+        }
+        inline_bytes += more;
+        page.push(record);
+    }
+    if !page.is_empty() {
+        close(page);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::fragment::DataFile;
 
     fn fragment(id: u32, rows: u32) -> Arc<Fragment> {
         Arc::new(Fragment { id: FragmentId(id), physical_rows: rows, files: vec![], deletions: None, created_at: 1, updated_at: 1 })
@@ -215,6 +234,26 @@ mod tests {
             assert_eq!(set.len(), expected.len());
             assert!(expected.iter().all(|(id, _)| set.get(FragmentId(*id)).is_some()));
         }
+    }
+
+    #[test]
+    fn rows_that_manifests_hold_are_folded_by_their_bytes() {
+        let with_rows = |id: u32, bytes: usize| {
+            let file = DataFile { inline: Some(vec![0; bytes].into()), ..DataFile::default() };
+            Arc::new(Fragment { files: vec![file], ..fragment(id, 1).as_ref().clone() })
+        };
+        let mut set = FragmentSet::default();
+        set.put(with_rows(0, MAX_TAIL_INLINE_BYTES as usize));
+        assert!(!set.needs_fold());
+        set.put(with_rows(1, 1));
+        assert!(set.needs_fold());
+        (2..50).for_each(|id| set.put(with_rows(id, 60_000)));
+        let folded = set.fold();
+        let pages = folded.pages().iter().map(|page| page.fragments.iter().map(|fragment| fragment.inline_bytes()).sum::<u64>());
+        let pages: Vec<u64> = pages.collect();
+        assert_eq!(pages.iter().sum::<u64>(), MAX_TAIL_INLINE_BYTES + 1 + 48 * 60_000);
+        assert!(pages.len() == 3 && pages.iter().all(|bytes| *bytes <= MAX_PAGE_INLINE_BYTES), "{pages:?}");
+        assert_eq!(folded.len(), 50);
     }
 
     #[test]

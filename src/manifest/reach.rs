@@ -38,7 +38,7 @@ pub fn of_transactions(transactions: &[CommittedTransaction], into: &mut BTreeSe
 }
 
 fn of_file(file: &DataFile) -> Option<String> {
-    file.base.is_none().then(|| file.path.clone())
+    file.is_object_of_table().then(|| file.path.clone())
 }
 
 fn of_vector(vector: &Option<DeletionFile>) -> Option<String> {

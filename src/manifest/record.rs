@@ -110,6 +110,7 @@ impl From<&DataFile> for wire::DataFile {
             row_groups: file.row_groups.clone(),
             columns: file.columns.iter().map(wire::FileColumn::from).collect(),
             unchecked_bytes: file.unchecked_bytes,
+            inline: file.inline.clone(),
         }
     }
 }
@@ -134,6 +135,7 @@ fn data_file(file: wire::DataFile) -> Result<DataFile, DecodeError> {
         checksum: Arc::new(BlockChecksums { block_bytes: file.block_bytes, crc32c: file.block_crc32c }),
         row_groups: file.row_groups,
         columns: file.columns.into_iter().map(FileColumn::try_from).collect::<Result<_, _>>()?,
+        inline: file.inline,
     })
 }
 

@@ -213,6 +213,7 @@ static DATA_FILE: Shape = Shape {
         one(6, "row_groups", Packed),
         many(7, "columns", Message(&FILE_COLUMN), MAX_FIELDS),
         one(8, "unchecked_bytes", Varint),
+        one(9, "inline", Bytes),
     ],
 };
 

@@ -227,6 +227,8 @@ pub(crate) struct DataFile {
     pub columns: Vec<FileColumn>,
     #[prost(uint64, tag = "8")]
     pub unchecked_bytes: u64,
+    #[prost(bytes = "bytes", optional, tag = "9")]
+    pub inline: Option<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -87,9 +87,11 @@ fn is_small(fragment: &Fragment, rows_per_fragment: u64) -> bool {
     u64::from(fragment.live_rows()) * 2 < rows_per_fragment
 }
 
-/// Whether many of its rows are deleted, or its columns lie in several files, which are read side by side.
+/// Whether many of its rows are deleted, its columns lie in several files, which are read side by side, or its rows are in the manifest.
 fn is_worn(fragment: &Fragment, options: &AmendOptions) -> bool {
-    fragment.files.len() > 1 || f64::from(fragment.deleted_rows()) > options.max_deleted_share * f64::from(fragment.physical_rows)
+    fragment.files.len() > 1
+        || fragment.inline_bytes() > 0
+        || f64::from(fragment.deleted_rows()) > options.max_deleted_share * f64::from(fragment.physical_rows)
 }
 
 /// Fragments that are sorted together: all of them, in parts of so many rows.
@@ -337,6 +339,7 @@ mod tests {
     fn a_fragment_of_several_files_is_worn() {
         let mut fragment = fragment(0, 100, 0);
         let file = |path: &str| DataFile {
+            inline: None,
             path: path.into(),
             base: None,
             size_bytes: 1,

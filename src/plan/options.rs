@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::scan::isolation::SessionIsolation;
 use crate::stage::writer::ROWS_PER_FRAGMENT;
+use crate::table::fragment::MAX_INLINE_BYTES;
 use datafusion::common::config::{ConfigExtension, ConfigOptions};
 use datafusion::common::{DataFusionError, config_field, extensions_options};
 use std::fmt;
@@ -16,6 +17,9 @@ extensions_options! {
 
         /// How many rows a fragment is given at most. OPTIMIZE makes fragments of this size.
         pub rows_per_fragment: u32, default = ROWS_PER_FRAGMENT
+
+        /// Rows of a statement that are no more bytes than this (at most 65536) are kept in the manifest, without a file; 0 for none.
+        pub max_inline_bytes: u32, default = MAX_INLINE_BYTES as u32
 
         /// OPTIMIZE rewrites a fragment of which more than this share of rows is deleted.
         pub max_deleted_share: f64, default = 0.1

@@ -119,6 +119,7 @@ impl TableProvider for RowSink {
                     schema: self.planned.snapshot.schema.clone(),
                     changes: self.changes,
                     rows_per_fragment: options.rows_per_fragment,
+                    max_inline_bytes: options.max_inline_bytes,
                     checks: held.conditions(session, log.table(), schema, schema)?,
                     returned: self.returned.clone(),
                     stop: stop.clone(),

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 pub enum Reading {
     /// From this file of the fragment; columns that it does not hold are NULL.
     OneFile(usize),
-    /// From these files side by side; columns that none of them gives are NULL.
+    /// From these files side by side (or from one, whose rows the manifest holds); columns that none of them gives are NULL.
     SideBySide(Vec<Lane>),
 }
 
@@ -50,8 +50,9 @@ pub fn reading(fragment: &Fragment, schema: &TableSchema, wanted: &[bool]) -> Re
     }
     // Files name their columns by id, and what is in a dead slot may be the column that no file backs any more.
     let misleads = |file: usize| absent && fragment.files.get(file).is_some_and(|file| file.columns.iter().any(|c| c.field.is_none()));
+    let is_inline = |file: usize| fragment.files.get(file).is_some_and(|file| file.inline.is_some());
     match lanes.first_key_value() {
-        Some((file, _)) if lanes.len() == 1 && !misleads(*file) => Reading::OneFile(*file),
+        Some((file, _)) if lanes.len() == 1 && !misleads(*file) && !is_inline(*file) => Reading::OneFile(*file),
         _ => Reading::SideBySide(lanes.into_iter().map(|(file, columns)| Lane { file, columns }).collect()),
     }
 }

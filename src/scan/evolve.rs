@@ -43,23 +43,10 @@ pub type Records = Arc<HashMap<FragmentId, Arc<Fragment>>>;
 
 /// The footer of a file of a fragment with the ids that the manifest has of its columns, whatever ids it has itself; and with
 /// the fragment's id, so that the rest of its record is found.
-pub fn as_recorded(
-    footer: &ParquetMetaData,
-    (fragment, number): (FragmentId, usize),
-    columns: &[FileColumn],
-) -> Result<ParquetMetaData, String> {
+pub fn as_recorded(footer: &ParquetMetaData, which: (FragmentId, usize), columns: &[FileColumn]) -> Result<ParquetMetaData, String> {
     let file = footer.file_metadata();
     let own = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata()).map_err(|error| error.to_string())?;
-    let field = |(field, column): (&FieldRef, &FileColumn)| {
-        let mut parts = column.parts.iter();
-        let numbered = with_id(field, column.field, &mut parts).filter(|_| parts.next().is_none());
-        let numbered = numbered.ok_or_else(|| format!("its column '{}' has other parts than the manifest says", field.name()))?;
-        let mut metadata = numbered.metadata().clone();
-        metadata.insert(FRAGMENT_KEY.to_owned(), format!("{fragment}/{number}"));
-        Ok(numbered.as_ref().clone().with_metadata(metadata))
-    };
-    let fields = own.fields().iter().zip(columns).map(field).collect::<Result<Vec<_>, String>>()?;
-    let schema = encode_arrow_schema(&Schema::new(fields));
+    let schema = encode_arrow_schema(&schema_as_recorded(own.fields(), which, columns)?);
     // What a column is called in Arrow, and its ids, stand in the schema that Arrow's writers leave in the footer.
     let other = |entry: &&KeyValue| entry.key != ARROW_SCHEMA_META_KEY;
     let mut entries: Vec<KeyValue> = file.key_value_metadata().into_iter().flatten().filter(other).cloned().collect();
@@ -77,6 +64,19 @@ pub fn as_recorded(
         .set_column_index(footer.column_index().cloned())
         .set_offset_index(footer.offset_index().cloned());
     Ok(recorded.build())
+}
+
+/// The columns of a file with the ids that the manifest has of them, and with the number of the fragment and the file.
+pub fn schema_as_recorded(own: &Fields, (fragment, number): (FragmentId, usize), columns: &[FileColumn]) -> Result<Schema, String> {
+    let field = |(field, column): (&FieldRef, &FileColumn)| {
+        let mut parts = column.parts.iter();
+        let numbered = with_id(field, column.field, &mut parts).filter(|_| parts.next().is_none());
+        let numbered = numbered.ok_or_else(|| format!("its column '{}' has other parts than the manifest says", field.name()))?;
+        let mut metadata = numbered.metadata().clone();
+        metadata.insert(FRAGMENT_KEY.to_owned(), format!("{fragment}/{number}"));
+        Ok(numbered.as_ref().clone().with_metadata(metadata))
+    };
+    own.iter().zip(columns).map(field).collect::<Result<Vec<_>, String>>().map(Schema::new)
 }
 
 /// Makes the adapter of each file.

@@ -17,10 +17,10 @@
 
 use super::external;
 use crate::error::Error;
-use datafusion::arrow::array::{Array, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch};
+use datafusion::arrow::array::{Array, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::Int64Type;
+use datafusion::arrow::datatypes::{Fields, Int64Type, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::physical_plan::metrics::Count;
@@ -50,20 +50,21 @@ pub enum RowNumbers {
 pub struct MaskMorselizer {
     inner: Box<dyn Morselizer>,
     numbers: RowNumbers,
+    rows: SchemaRef,
     masked_rows: Count,
 }
 
 impl MaskMorselizer {
-    /// Masks what `inner` reads; `masked_rows` counts the rows that are taken out.
-    pub fn new(inner: Box<dyn Morselizer>, numbers: RowNumbers, masked_rows: Count) -> Self {
-        MaskMorselizer { inner, numbers, masked_rows }
+    /// Masks what `inner` reads; `rows` is what the plan knows of the columns that go on, `masked_rows` counts the rows that are taken out.
+    pub fn new(inner: Box<dyn Morselizer>, numbers: RowNumbers, rows: SchemaRef, masked_rows: Count) -> Self {
+        MaskMorselizer { inner, numbers, rows, masked_rows }
     }
 }
 
 impl Morselizer for MaskMorselizer {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let deleted = file.extension::<Deletions>().map(|deletions| Arc::clone(&deletions.0));
-        let mask = Mask { deleted, numbers: self.numbers, masked_rows: self.masked_rows.clone() };
+        let mask = Mask { deleted, numbers: self.numbers, rows: self.rows.clone(), masked_rows: self.masked_rows.clone() };
         Ok(Box::new(MaskPlanner { inner: self.inner.plan_file(file)?, mask }))
     }
 }
@@ -109,6 +110,7 @@ impl Morsel for MaskMorsel {
 struct Mask {
     deleted: Option<Arc<RoaringBitmap>>,
     numbers: RowNumbers,
+    rows: SchemaRef,
     masked_rows: Count,
 }
 
@@ -137,7 +139,23 @@ impl Mask {
             Kept::Some(mask) => filter_record_batch(&batch, &BooleanArray::new(mask, None))?,
         };
         self.masked_rows.add(rows - live.num_rows());
-        Ok((live.num_rows() > 0).then_some(live))
+        if live.num_rows() == 0 {
+            return Ok(None);
+        }
+        self.as_planned(live).map(Some)
+    }
+
+    /// Live rows, of which the plan knows that some columns are not NULL.
+    fn as_planned(&self, live: RecordBatch) -> Result<RecordBatch> {
+        let schema = live.schema();
+        let fields = schema.fields().iter().zip(self.rows.fields());
+        if fields.clone().all(|(read, planned)| read.is_nullable() == planned.is_nullable()) {
+            return Ok(live);
+        }
+        let fields: Fields = fields.map(|(read, planned)| read.as_ref().clone().with_nullable(planned.is_nullable())).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        let rows = RecordBatchOptions::new().with_row_count(Some(live.num_rows()));
+        Ok(RecordBatch::try_new_with_options(schema, live.columns().to_vec(), &rows)?)
     }
 
     fn numbers_of<'a>(&self, batch: &'a RecordBatch) -> Result<&'a [i64]> {

@@ -29,6 +29,7 @@ pub mod evolve;
 pub mod expression;
 pub mod held;
 mod infallible;
+pub mod inline;
 pub mod isolation;
 pub mod keys;
 mod mask;

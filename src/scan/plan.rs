@@ -140,10 +140,12 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
     let mut parquet = TableParquetOptions { global: options.execution.parquet.clone(), ..Default::default() };
     // The type of a column is the table's, whatever the session thinks of INT96.
     parquet.global.coerce_int96 = None;
-    let parquet = ParquetSource::new(schema)
+    // Rows that are deleted may be NULL where no live one may.
+    let read = if files_with_deletions > 0 { scan_schema(request.schema.with_nullable_columns().to_plain_arrow()) } else { schema.clone() };
+    let parquet = ParquetSource::new(read)
         .with_table_parquet_options(parquet)
         .with_parquet_file_reader_factory(Arc::new(FragmentReaderFactory::new(verified, footers, request.held.clone())));
-    let source = FragmentSource::new(parquet, request.pushdown_filters, files_with_deletions, zipped);
+    let source = FragmentSource::new(parquet, schema, request.pushdown_filters, files_with_deletions, zipped);
     let config = FileScanConfigBuilder::new(url, Arc::new(source))
         .with_projection_indices(Some(projection))?
         .with_file_groups(groups)

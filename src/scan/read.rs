@@ -164,7 +164,7 @@ impl Read {
             bases,
             store: log.store().clone(),
             table: Arc::from(log.table()),
-            schema: self.schema.clone(),
+            schema: Arc::new(self.schema.with_nullable_columns()),
             fragments: vec![(Arc::new(fragment), Some(Arc::new(others)))],
             projection: Some(projection.into_iter().collect()),
             predicate: None,

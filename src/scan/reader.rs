@@ -45,7 +45,8 @@ pub struct FileOf {
 }
 
 impl FileOf {
-    fn record(&self) -> Option<&DataFile> {
+    /// What the manifest says of the file.
+    pub(super) fn record(&self) -> Option<&DataFile> {
         self.fragment.files.get(self.file)
     }
 

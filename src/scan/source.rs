@@ -37,6 +37,8 @@ pub struct FragmentSource {
     /// What reads the files. Its projection is always all columns: predicates and sort orders are pushed into it, projections
     /// are not.
     base: ParquetSource,
+    /// The columns as the plan knows them. Below the mask they may be NULL where the plan knows that they are not.
+    columns: ScanSchema,
     /// What is read of the columns.
     projection: ProjectionExprs,
     /// Whether filters are evaluated row by row within the scan; `None` leaves it to the session.
@@ -51,8 +53,14 @@ pub struct FragmentSource {
 
 impl FragmentSource {
     /// Reads through `base`, whose schema is that of [`scan_schema`](super::address::scan_schema), and whose projection is as it
-    /// was made.
-    pub fn new(base: ParquetSource, pushdown_filters: Option<bool>, files_with_deletions: usize, zipped: usize) -> Self {
+    /// was made; `columns` is the same, but for what may be NULL.
+    pub fn new(
+        base: ParquetSource,
+        columns: ScanSchema,
+        pushdown_filters: Option<bool>,
+        files_with_deletions: usize,
+        zipped: usize,
+    ) -> Self {
         let schema = base.table_schema().table_schema();
         let all: Vec<usize> = (0..schema.fields().len()).collect();
         let projection = ProjectionExprs::from_indices(&all, schema);
@@ -61,7 +69,7 @@ impl FragmentSource {
             Some(pushdown_filters) => base.with_pushdown_filters(pushdown_filters),
             None => base,
         };
-        FragmentSource { base, projection, pushdown_filters, plain, files_with_deletions, zipped }
+        FragmentSource { base, columns, projection, pushdown_filters, plain, files_with_deletions, zipped }
     }
 
     /// This source with what `ParquetSource` made of itself.
@@ -141,11 +149,12 @@ impl FileSource for FragmentSource {
         let masked_rows = MetricBuilder::new(self.base.metrics()).counter("masked_rows", partition);
         let single = reader.create_morselizer(Arc::clone(&object_store), &config, partition)?;
         let inner = zip(single, projection, &config)?;
-        Ok(Box::new(MaskMorselizer::new(inner, numbers, masked_rows)))
+        let rows = self.projection.project_schema(self.columns.table_schema())?;
+        Ok(Box::new(MaskMorselizer::new(inner, numbers, Arc::new(rows), masked_rows)))
     }
 
     fn table_schema(&self) -> &ScanSchema {
-        self.base.table_schema()
+        &self.columns
     }
 
     fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {

@@ -8,7 +8,7 @@
 //! DataFusion *answers* from statistics that are exact: `count(*)`, `min`, `max`; it even replaces a column by a constant. The
 //! manifest's statistics count deleted rows in, so they are only exact where there are none.
 //!
-//! Goes in: footers, or fragments. Comes out: bounds and counts, each called exact or not.
+//! Goes in: footers, values, or fragments. Comes out: bounds and counts, each called exact or not.
 //! Always holds: bounds of columns other than floats, text and bytes are values of the column (`min` and `max` are answered from
 //! them); the number of rows is the number of *live* rows; with deletions, nothing else is exact.
 
@@ -152,6 +152,25 @@ pub fn from_parquet(footer: &ParquetMetaData, column: usize, data_type: &DataTyp
     leaf_of(footer, column).and_then(|leaf| leaf_stats(footer, leaf, data_type, saw_nan)).unwrap_or_default()
 }
 
+/// What is known of a few values that are at hand: the same that [`from_parquet`] would say of them.
+pub fn from_array(column: &ArrayRef, saw_nan: bool) -> ColumnStats {
+    if column.data_type().is_nested() {
+        return ColumnStats::default();
+    }
+    let nulls = column.logical_nulls();
+    let null_count = Some(nulls.as_ref().map_or(0, |nulls| nulls.null_count() as u64));
+    if column.data_type().is_floating() && saw_nan {
+        return ColumnStats { min: None, max: None, null_count };
+    }
+    let has_values: Vec<bool> = (0..column.len()).map(|row| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))).collect();
+    let bound = |wanted, zero: f64| match extreme(column, &has_values, wanted).as_ref().and_then(from_scalar) {
+        // Both zeros are one value to a predicate.
+        Some(StatValue::Float(bound)) if bound == 0.0 => Some(StatValue::Float(zero)),
+        bound => bound,
+    };
+    ColumnStats { min: bound(Ordering::Less, -0.0).and_then(cut_min), max: bound(Ordering::Greater, 0.0).and_then(cut_max), null_count }
+}
+
 /// The only leaf of a column that is not nested.
 fn leaf_of(footer: &ParquetMetaData, column: usize) -> Option<usize> {
     let schema = footer.file_metadata().schema_descr();
@@ -191,7 +210,7 @@ fn footer_type(footer: &ParquetMetaData, leaf: usize) -> Type {
     footer.file_metadata().schema_descr().column(leaf).physical_type()
 }
 
-/// The least or the greatest of the bounds of row groups; `None` if a row group that has values has no bound.
+/// The least or the greatest of some values, or of the bounds of row groups; `None` if one that should be there is NULL.
 fn extreme(bounds: &ArrayRef, has_values: &[bool], wanted: Ordering) -> Option<ScalarValue> {
     let mut extreme: Option<ScalarValue> = None;
     for (group, _) in has_values.iter().enumerate().filter(|(_, has_values)| **has_values) {

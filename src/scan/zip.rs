@@ -7,8 +7,8 @@
 //!            3   2                      z   2               3  z
 //! ```
 //!
-//! Each file is read by DataFusion's Parquet source, in full and in order, with the number of each row. Filters that were pushed
-//! into the scan are evaluated here, on whole rows.
+//! Each file is read by DataFusion's Parquet source, in full and in order, with the number of each row; rows that the manifest holds
+//! itself are there already ([`inline`](super::inline)). Filters that were pushed into the scan are evaluated here, on whole rows.
 //!
 //! Goes in: files with [`Lanes`]. Comes out: the rows that the reader of a single file would yield.
 //! Always holds: values of one row have one row number in all files, or the scan fails; every physical row is there once,
@@ -16,6 +16,7 @@
 
 use super::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
 use super::external;
+use super::inline;
 use super::reader::FileOf;
 use crate::error::Error;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
@@ -107,6 +108,12 @@ impl Zipper {
     /// One file, from its first row to its last.
     fn open(&self, lane: &LaneFile, columns: Vec<usize>) -> Result<OpenLane> {
         let schema = self.plain.table_schema().table_schema();
+        if let Some(of) = lane.file.extension::<FileOf>().filter(|of| of.record().is_some_and(|file| file.inline.is_some())) {
+            let adapters = self.config.expr_adapter_factory.as_deref();
+            let adapters = adapters.ok_or_else(|| external(Error::internal("a scan without an adapter of columns")))?;
+            let rows = inline::read(of, schema, adapters, &columns)?;
+            return Ok(OpenLane { rows: stream::iter([Ok(rows)]).boxed(), columns, held: None });
+        }
         let offset = schema.index_of(OFFSET_COLUMN)?;
         let wanted: Vec<usize> = columns.iter().copied().chain([offset]).collect();
         let source = self.plain.try_pushdown_projection(&ProjectionExprs::from_indices(&wanted, schema))?;

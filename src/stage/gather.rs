@@ -48,7 +48,7 @@ impl Gatherer {
             store: log.store().clone(),
             table: Arc::from(log.table()),
             bases: values.bases.clone(),
-            schema: values.schema.clone(),
+            schema: Arc::new(values.schema.with_nullable_columns()),
             fragments: values.runs.iter().map(only).collect(),
             projection: Some(values.columns.clone()),
             predicate: None,
@@ -97,7 +97,8 @@ impl fmt::Debug for Gatherer {
 impl WriteGathered for Gatherer {
     async fn write(&self, log: &VersionLog, values: Gathered) -> Result<DataFile> {
         let wanted: u64 = values.runs.iter().map(|(_, rows)| rows.len()).sum();
-        let written = Arc::new(values.schema.only(&values.columns));
+        // Rows that were deleted since may be among them.
+        let written = Arc::new(values.schema.only(&values.columns).with_nullable_columns());
         let mut rows = self.read(log, &values)?;
         if let Some(order) = values.order {
             rows = in_order(rows, order, &self.context);

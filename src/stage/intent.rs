@@ -102,6 +102,7 @@ fn new_fragment(schema: &TableSchema, data_change: bool) -> [Action; 2] {
 
 fn file_of(columns: usize) -> DataFile {
     DataFile {
+        inline: None,
         path: String::new(),
         base: None,
         size_bytes: 0,

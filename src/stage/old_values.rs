@@ -86,7 +86,7 @@ impl ValuesOf {
             store: self.store.clone(),
             table: Arc::from(self.table.as_str()),
             bases: self.bases.clone(),
-            schema: self.schema.clone(),
+            schema: Arc::new(self.schema.with_nullable_columns()),
             fragments: vec![(fragment, None)],
             projection: Some(self.columns.clone()),
             predicate: None,

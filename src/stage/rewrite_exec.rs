@@ -31,7 +31,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, EvaluationType, SchedulingType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::stream::{RecordBatchReceiverStreamBuilder, RecordBatchStreamAdapter};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 use roaring::RoaringBitmap;
@@ -40,6 +40,8 @@ use std::sync::Arc;
 
 /// Maps of at most this many bytes stay in the transaction.
 const MAX_INLINE_MAP_BYTES: usize = 4 * 1024;
+/// Batches that are decoded and wait to be encoded.
+const BATCHES_AHEAD: usize = 2;
 
 /// What is rewritten, and where to.
 #[derive(Debug)]
@@ -154,7 +156,7 @@ impl ExecutionPlan for RewriteExec {
                     None => Track::Order(Order { group: &group, at: 0, next: 0 }),
                     Some(_) => Track::Places(Places::new(&group, context.memory_pool())?),
                 };
-                let step = rewrite(spec, &group, track, rows).await?;
+                let step = rewrite(spec, &group, track, ahead(rows)).await?;
                 rows_moved.add(step.counts.moved as usize);
                 bytes_written.add(step.actions.iter().map(bytes_of).sum());
                 Ok(parts::to_batch(&step, &parts::PART_SCHEMA)?)
@@ -171,6 +173,22 @@ impl ExecutionPlan for RewriteExec {
 /// How large the file is that an action adds.
 fn bytes_of(action: &Action) -> usize {
     if let Action::AddDataFile(add) = action { add.file.size_bytes as usize } else { 0 }
+}
+
+/// Reads on a task of its own, so that rows are decoded while those before them are encoded.
+fn ahead(mut rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let mut builder = RecordBatchReceiverStreamBuilder::new(rows.schema(), BATCHES_AHEAD);
+    let decoded = builder.tx();
+    builder.spawn(async move {
+        while let Some(batch) = rows.next().await {
+            // Who wanted them has failed.
+            if decoded.send(batch).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    builder.build()
 }
 
 /// What is noted of the rows that pass.

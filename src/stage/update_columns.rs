@@ -23,7 +23,7 @@ use super::old_values::{OldValues, ValuesOf};
 use super::parts;
 use super::stop::Stop;
 use super::write_exec::{column, take_fields};
-use super::writer::{FragmentWriter, NewFragment, discard};
+use super::writer::{FragmentWriter, NewFragment, discard, hold_not_null};
 use crate::error::{Error, Result};
 use crate::manifest::version::Version;
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
@@ -254,6 +254,7 @@ impl Updating {
         self.rows += batch.num_rows() as u64;
         let columns: Vec<usize> = (0..self.spec.changed.len()).collect();
         let values = batch.project(&columns).map_err(|e| Error::internal(format!("columns to write: {e}")))?;
+        hold_not_null(&self.spec.table, &self.written.to_arrow(), &values)?;
         checks::hold(&self.spec.table, &self.spec.checks, &values)?;
         let mut from = 0;
         for run in fragments.values().chunk_by(|one, next| one == next) {
@@ -277,7 +278,9 @@ impl Updating {
                 return Err(Error::internal(format!("rows of fragment {id} came out of order")));
             }
             let (store, table) = (self.spec.store.clone(), self.spec.table.clone());
-            let writer = FragmentWriter::new(store.clone(), table.clone(), self.written.clone(), fragment.physical_rows);
+            // Deleted rows are written too, and may be NULL.
+            let written = Arc::new(self.written.with_nullable_columns());
+            let writer = FragmentWriter::new(store.clone(), table.clone(), written, fragment.physical_rows);
             let (schema, columns) = (base.schema.clone(), self.spec.changed.clone());
             let of = ValuesOf { store, table, bases: base.bases.clone(), schema, fragment: fragment.clone(), columns };
             let old = OldValues::new(of, self.context.clone());

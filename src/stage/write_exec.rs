@@ -53,6 +53,8 @@ pub struct WriteSpec {
     pub changes: RowChanges,
     /// The size of a new fragment.
     pub rows_per_fragment: u32,
+    /// How many bytes of rows the manifest holds at most.
+    pub max_inline_bytes: u32,
     /// What new rows are held to.
     pub checks: Vec<Check>,
     /// The columns that the statement returns, if it returns rows.
@@ -199,7 +201,8 @@ impl Writing {
     /// Writes everything; no step if there was nothing. Also what the statement returns.
     async fn run(mut self, mut input: SendableRecordBatchStream) -> Result<(Option<Step>, Vec<RecordBatch>)> {
         let spec = self.spec.clone();
-        let mut writer = FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment);
+        let mut writer = FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment)
+            .inline_up_to(spec.max_inline_bytes);
         loop {
             let written = match input.next().await {
                 None => break,

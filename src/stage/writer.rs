@@ -1,20 +1,21 @@
-//! The fragment writer: batches of rows become Parquet files, one to a fragment.
+//! The fragment writer: batches of rows become Parquet files, one to a fragment; or, if they are few, bytes that the manifest holds.
 //!
-//! Goes in: batches in the table's column order. Comes out: fragments that are on disk and that nothing names.
+//! Goes in: batches in the table's column order. Comes out: fragments that are on disk, or in memory, and that nothing names.
 //! Always holds: row k that goes in is row k of the fragments in their order; files carry field ids, and a checksum of
 //! each of their blocks is known when they are done.
 
 use crate::commit::staged::remove;
 use crate::error::{Error, Result};
-use crate::scan::statistics;
-use crate::store::{ObjectName, ObjectWriter, Store};
-use crate::table::fragment::{BlockChecksums, DataFile, FileColumn};
+use crate::scan::{inline, statistics};
+use crate::store::{ObjectName, ObjectWriter, Store, Written};
+use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, MAX_INLINE_BYTES};
 use crate::table::row_address::MAX_ROWS_PER_FRAGMENT;
-use crate::table::schema::TableSchema;
+use crate::table::schema::{Field, TableSchema};
+use crate::table::stats::ColumnStats;
 use bytes::Bytes;
-use datafusion::arrow::array::{Array, AsArray, RecordBatch};
-use datafusion::arrow::compute::{CastOptions, cast_with_options};
-use datafusion::arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type, SchemaRef};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::compute::{CastOptions, cast_with_options, concat_batches};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Float16Type, Float32Type, Float64Type, SchemaRef};
 use datafusion::parquet::arrow::AsyncArrowWriter;
 use datafusion::parquet::arrow::async_writer::AsyncFileWriter;
 use datafusion::parquet::basic::{Compression, ZstdLevel};
@@ -28,6 +29,11 @@ use std::sync::Arc;
 pub const ROWS_PER_ROW_GROUP: usize = 256 * 1024;
 /// Encoded bytes of a row group, which are held in memory until it is written.
 const BYTES_PER_ROW_GROUP: usize = 128 * 1024 * 1024;
+/// Rows of a data page: so many are decoded to find one.
+const ROWS_PER_PAGE: usize = 8 * 1024;
+/// How large the dictionary of a column of a row group grows before values are written as they are. Whoever reads one row decodes all of
+/// it, and of values that hardly repeat it saves nothing.
+const DICTIONARY_BYTES: usize = 128 * 1024;
 /// Rows of a fragment, unless a setting says otherwise.
 pub const ROWS_PER_FRAGMENT: u32 = 1024 * 1024;
 
@@ -49,6 +55,17 @@ pub struct FragmentWriter {
     rows_per_fragment: u32,
     open: Option<OpenFile>,
     done: Vec<NewFragment>,
+    /// The first rows, as long as they may be so few that no file is made for them; `None` if there is to be one.
+    few: Option<Few>,
+}
+
+/// Rows that are held, and how many bytes they are, roughly.
+#[derive(Default)]
+struct Few {
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    size_bytes: usize,
+    max_bytes: usize,
 }
 
 struct OpenFile {
@@ -64,12 +81,38 @@ impl FragmentWriter {
     pub fn new(store: Store, table: String, schema: Arc<TableSchema>, rows_per_fragment: u32) -> Self {
         let arrow = schema.to_arrow();
         let rows_per_fragment = rows_of_a_fragment(rows_per_fragment);
-        FragmentWriter { store, table, schema, arrow, rows_per_fragment, open: None, done: Vec::new() }
+        FragmentWriter { store, table, schema, arrow, rows_per_fragment, open: None, done: Vec::new(), few: None }
+    }
+
+    /// The same; rows of up to so many bytes (and [`MAX_INLINE_BYTES`]) become no file, but bytes for the manifest.
+    pub fn inline_up_to(self, bytes: u32) -> Self {
+        let max_bytes = MAX_INLINE_BYTES.min(bytes as usize);
+        FragmentWriter { few: (max_bytes > 0).then(|| Few { max_bytes, ..Few::default() }), ..self }
     }
 
     /// Writes rows. The columns must be the table's, in order; NULLs are refused where the table refuses them.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = self.conform(batch)?;
+        let Some(mut few) = self.few.take() else { return self.write_to_file(&batch).await };
+        let batch = alone(&batch)?;
+        few.rows += batch.num_rows();
+        few.size_bytes += size_bytes(&batch);
+        few.batches.push(batch);
+        if few.size_bytes <= few.max_bytes && few.rows <= self.rows_per_fragment as usize {
+            self.few = Some(few);
+            return Ok(());
+        }
+        self.write_few_to_file(few).await
+    }
+
+    async fn write_few_to_file(&mut self, few: Few) -> Result<()> {
+        for batch in &few.batches {
+            self.write_to_file(batch).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_to_file(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut from = 0;
         while from < batch.num_rows() {
             let rows_per_fragment = self.rows_per_fragment;
@@ -109,9 +152,43 @@ impl FragmentWriter {
         }
     }
 
+    /// Rows that are held become a fragment that the manifest holds, or a file after all if their bytes are too many.
+    async fn keep_few(&mut self, few: Few) -> Result<()> {
+        if few.rows == 0 {
+            return Ok(());
+        }
+        let rows = concat_batches(&self.arrow, &few.batches).map_err(|e| Error::internal(format!("rows for the manifest: {e}")))?;
+        let bytes = inline::encode(&rows)?;
+        if bytes.len() > few.max_bytes {
+            return self.write_few_to_file(few).await;
+        }
+        let stats = rows.columns().iter().map(|column| statistics::from_array(column, has_nan(column.as_ref())));
+        let written = Written::of(&bytes);
+        let file = DataFile {
+            path: ObjectName::new_inline().as_str().to_owned(),
+            base: None,
+            size_bytes: written.size_bytes,
+            unchecked_bytes: 0,
+            checksum: Arc::new(BlockChecksums { block_bytes: written.block_bytes, crc32c: written.crc32c }),
+            row_groups: vec![rows.num_rows() as u32],
+            columns: columns(&self.schema, stats),
+            inline: Some(bytes.into()),
+        };
+        self.done.push(NewFragment { physical_rows: rows.num_rows() as u32, file });
+        Ok(())
+    }
+
     /// Ends the last fragment and gives all of them, in order.
     pub async fn finish(mut self) -> Result<Vec<NewFragment>> {
-        match self.close().await {
+        let kept = match self.few.take() {
+            Some(few) => self.keep_few(few).await,
+            None => Ok(()),
+        };
+        let ended = match kept {
+            Ok(()) => self.close().await,
+            Err(error) => Err(error),
+        };
+        match ended {
             Ok(()) => Ok(self.done),
             Err(error) => {
                 self.abort().await;
@@ -130,15 +207,20 @@ impl FragmentWriter {
 
     /// The batch under the table's own schema: names and metadata are the table's, NULLs only where they may be.
     pub(super) fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        for (field, column) in self.arrow.fields().iter().zip(batch.columns()) {
-            if !field.is_nullable() && column.logical_null_count() > 0 {
-                return Err(Error::NotNull { table: self.table.clone(), column: field.name().clone() });
-            }
-        }
+        hold_not_null(&self.table, &self.arrow, batch)?;
         let columns = self.arrow.fields().iter().zip(batch.columns()).map(|(field, column)| relabel(column, field.data_type()));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         RecordBatch::try_new(self.arrow.clone(), columns)
             .map_err(|e| Error::internal(format!("rows for table '{}' do not fit its schema: {e}", self.table)))
+    }
+}
+
+/// Refuses NULL where a column must not be NULL. The columns are those of `schema`, in order.
+pub(super) fn hold_not_null(table: &str, schema: &SchemaRef, batch: &RecordBatch) -> Result<()> {
+    let violated = |(field, column): &(&FieldRef, &ArrayRef)| !field.is_nullable() && column.logical_null_count() > 0;
+    match schema.fields().iter().zip(batch.columns()).find(violated) {
+        Some((field, _)) => Err(Error::NotNull { table: table.to_owned(), column: field.name().clone() }),
+        None => Ok(()),
     }
 }
 
@@ -169,9 +251,33 @@ fn has_nan(column: &dyn Array) -> bool {
     }
 }
 
+/// The batch without the bytes that its texts share with rows that are not in it: those of a whole page, if they were read from a file.
+fn alone(batch: &RecordBatch) -> Result<RecordBatch> {
+    let column = |column: &ArrayRef| match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        _ => column.clone(),
+    };
+    RecordBatch::try_new(batch.schema(), batch.columns().iter().map(column).collect())
+        .map_err(|e| Error::internal(format!("rows for the manifest: {e}")))
+}
+
+/// Roughly the bytes of a batch, which may be a slice of a larger one.
+fn size_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX / 2)).fold(0, usize::saturating_add)
+}
+
+/// The columns of a file that has all of a table's, in order.
+fn columns(schema: &TableSchema, stats: impl Iterator<Item = ColumnStats>) -> Vec<FileColumn> {
+    let column =
+        |(field, stats): (&Field, ColumnStats)| FileColumn { field: Some(field.id), parts: schema.parts(field.id), constant: None, stats };
+    schema.columns().zip(stats).map(column).collect()
+}
+
 /// Removes fragments that will not be named. Best effort.
 pub async fn discard(store: &Store, fragments: &[NewFragment]) {
-    let names: Vec<ObjectName> = fragments.iter().filter_map(|fragment| ObjectName::parse(&fragment.file.path).ok()).collect();
+    let objects = fragments.iter().filter(|fragment| fragment.file.is_object_of_table());
+    let names: Vec<ObjectName> = objects.filter_map(|fragment| ObjectName::parse(&fragment.file.path).ok()).collect();
     remove(store, &names).await;
 }
 
@@ -184,6 +290,8 @@ impl OpenFile {
             .set_compression(Compression::ZSTD(zstd))
             .set_max_row_group_row_count(Some(ROWS_PER_ROW_GROUP))
             .set_max_row_group_bytes(Some(BYTES_PER_ROW_GROUP))
+            .set_data_page_row_count_limit(ROWS_PER_PAGE)
+            .set_dictionary_page_size_limit(DICTIONARY_BYTES)
             .build();
         let writer = AsyncArrowWriter::try_new(Sink(store.writer(&name)), arrow.clone(), Some(properties))?;
         Ok(OpenFile { name, writer, rows: 0, nan: vec![false; arrow.fields().len()] })
@@ -199,12 +307,8 @@ impl OpenFile {
             }
         };
         let written = self.writer.into_inner().0.finish().await?;
-        let columns = schema.columns().zip(arrow.fields()).enumerate().map(|(at, (field, arrow))| FileColumn {
-            field: Some(field.id),
-            parts: schema.parts(field.id),
-            constant: None,
-            stats: statistics::from_parquet(&footer, at, arrow.data_type(), self.nan.get(at) == Some(&true)),
-        });
+        let stats = arrow.fields().iter().enumerate();
+        let stats = stats.map(|(at, arrow)| statistics::from_parquet(&footer, at, arrow.data_type(), self.nan.get(at) == Some(&true)));
         let file = DataFile {
             path: self.name.as_str().to_owned(),
             base: None,
@@ -212,7 +316,8 @@ impl OpenFile {
             unchecked_bytes: 0,
             checksum: Arc::new(BlockChecksums { block_bytes: written.block_bytes, crc32c: written.crc32c }),
             row_groups: footer.row_groups().iter().map(|group| group.num_rows() as u32).collect(),
-            columns: columns.collect(),
+            columns: columns(schema, stats),
+            inline: None,
         };
         Ok(NewFragment { physical_rows: self.rows, file })
     }

@@ -125,6 +125,7 @@ fn step(table: &str, schema: &TableSchema, files: Vec<ForeignFile>, known: Optio
             replacing: RoaringBitmap::new(),
         }));
         let mut file = DataFile {
+            inline: None,
             path: file.found.path,
             base: None,
             size_bytes: file.size_bytes,

@@ -97,6 +97,11 @@ async fn step(log: &VersionLog, source: &Snapshot, statement: &str) -> Result<St
         let (add, delete) = rows_again(log, fragment, id).await?;
         rows.push(add);
         for file in &fragment.files {
+            if file.inline.is_some() {
+                let (file, fields) = of_clone(file, &tokens)?;
+                rows.push(Action::AddDataFile(AddDataFile { fragment: id, file, base: None, fields, data_change: true }));
+                continue;
+            }
             let location = match file.base {
                 None => &folder,
                 Some(id) => {

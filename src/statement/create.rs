@@ -117,6 +117,7 @@ async fn make(
                 schema: schema.clone(),
                 changes: RowChanges::Insert,
                 rows_per_fragment: options(state.config_options()).rows_per_fragment,
+                max_inline_bytes: options(state.config_options()).max_inline_bytes,
                 checks: vec![],
                 returned: None,
                 stop: stop.clone(),

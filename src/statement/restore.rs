@@ -102,7 +102,7 @@ async fn check_files(log: &VersionLog, old: &Snapshot, number: u64) -> Result<()
     let listed = log.store().list(DATA_FOLDER).await?;
     let sizes: HashMap<&str, u64> = listed.iter().map(|entry| (entry.name.as_str(), entry.size_bytes)).collect();
     let mut elsewhere = Vec::new();
-    for file in old.fragments.iter().flat_map(|fragment| &fragment.files) {
+    for file in old.fragments.iter().flat_map(|fragment| &fragment.files).filter(|file| file.inline.is_none()) {
         if let Some(id) = file.base {
             let none = || Error::internal(format!("'{}' lies in base {}, which is none", file.path, id.0));
             let location = &old.bases.get(&id).ok_or_else(none)?.location;

@@ -115,6 +115,11 @@ impl ObjectName {
         Self::unique(DATA_FOLDER, "parquet")
     }
 
+    /// A new name for rows that the manifest holds: no object ever has it.
+    pub fn new_inline() -> Self {
+        Self::unique(DATA_FOLDER, "arrow")
+    }
+
     /// A new name for a page of fragment records.
     pub fn new_page() -> Self {
         Self::unique("_pages", "page")

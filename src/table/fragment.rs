@@ -7,6 +7,7 @@ use super::deletion_vector::DeletionFile;
 use super::row_address::FragmentId;
 use super::schema::FieldId;
 use super::stats::{ColumnStats, StatValue};
+use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -84,13 +85,21 @@ impl Fragment {
         Some(Fragment { files, ..self.clone() })
     }
 
+    /// The bytes of its rows that the manifest holds itself.
+    pub fn inline_bytes(&self) -> u64 {
+        self.files.iter().filter_map(|file| file.inline.as_ref()).map(|rows| rows.len() as u64).sum()
+    }
+
     /// The bytes of all its data files.
     pub fn size_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.size_bytes).sum()
     }
 }
 
-/// A Parquet file that holds some columns of a fragment.
+/// How many bytes a file has at most that is kept in the manifest itself.
+pub const MAX_INLINE_BYTES: usize = 64 * 1024;
+
+/// A Parquet file that holds some columns of a fragment; or the same columns of a few rows within the manifest.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DataFile {
     /// Its name within the table folder (or within `base`), for example `data/0190….parquet`.
@@ -108,6 +117,16 @@ pub struct DataFile {
     pub row_groups: Vec<u32>,
     /// Its columns, in file order; then those that are not in the file, but have one value in all of its rows.
     pub columns: Vec<FileColumn>,
+    /// The rows themselves, an Arrow IPC stream, where they are so few that no object is made for them: `path` is a name then that no
+    /// object has.
+    pub inline: Option<Bytes>,
+}
+
+impl DataFile {
+    /// Whether it is an object in the table's folder.
+    pub fn is_object_of_table(&self) -> bool {
+        self.base.is_none() && self.inline.is_none()
+    }
 }
 
 /// One column of a data file.

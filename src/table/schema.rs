@@ -156,6 +156,13 @@ impl TableSchema {
         TableSchema { fields: self.fields.iter().filter(|field| keep(field)).cloned().collect() }
     }
 
+    /// The same columns, all of which may be NULL: what rows may be read as that are deleted. They may date from a time when the column
+    /// could be NULL.
+    pub fn with_nullable_columns(&self) -> TableSchema {
+        let nullable = |field: &Field| Field { nullable: field.nullable || field.parent.is_none(), ..field.clone() };
+        TableSchema { fields: self.fields.iter().map(nullable).collect() }
+    }
+
     /// The field of that id.
     pub fn field(&self, id: FieldId) -> Option<&Field> {
         self.fields.iter().find(|field| field.id == id)

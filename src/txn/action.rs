@@ -36,6 +36,7 @@ pub use tombstone_field_data::TombstoneFieldData;
 use crate::manifest::frame::DecodeError;
 use crate::manifest::record::required;
 use crate::manifest::wire;
+use crate::table::fragment::DataFile;
 
 /// One delta.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,11 +132,31 @@ impl Action {
         }
     }
 
+    /// The data file that it adds, if it does.
+    pub fn added_file(&self) -> Option<&DataFile> {
+        match self {
+            Action::AddDataFile(action) => Some(&action.file),
+            Action::AddFragment(_)
+            | Action::RemoveFragment(_)
+            | Action::SetDeletionFile(_)
+            | Action::ChangeOfAddress(_)
+            | Action::AddField(_)
+            | Action::AlterField(_)
+            | Action::DropField(_)
+            | Action::TombstoneFieldData(_)
+            | Action::ConfigUpdate(_)
+            | Action::ReserveFragmentIds(_)
+            | Action::ResetTable(_)
+            | Action::AddBase(_)
+            | Action::AssertUniqueKeys(_) => None,
+        }
+    }
+
     /// The object of the table's folder that it names as a whole, if it does. Files in a base are others', and a deletion vector is a
     /// part of an object.
     pub fn object(&self) -> Option<&str> {
         match self {
-            Action::AddDataFile(action) => action.base.is_none().then_some(action.file.path.as_str()),
+            Action::AddDataFile(action) => (action.base.is_none() && action.file.is_object_of_table()).then_some(action.file.path.as_str()),
             Action::ChangeOfAddress(action) => match &action.map {
                 MapLocation::Object { path, .. } => Some(path),
                 MapLocation::Inline(_) => None,

@@ -110,6 +110,7 @@ pub fn vector(file: &Option<DeletionFile>, physical_rows: u32) -> RoaringBitmap 
 /// A data file of two columns.
 pub fn data_file(path: &str, rows: u32, columns: usize) -> DataFile {
     DataFile {
+        inline: None,
         path: path.to_owned(),
         base: None,
         size_bytes: 100,

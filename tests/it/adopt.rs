@@ -171,6 +171,7 @@ async fn what_others_do_to_a_file_is_noticed() {
 async fn files_of_the_lake_itself_are_not_adopted() {
     let (folder, lake, _) = place();
     let session = session_of(&lake, 1).await;
+    run(&session, "SET amend.max_inline_bytes = 0").await;
     run(&session, "CREATE TABLE t AS SELECT 1 AS k, 2 AS v").await;
     let error = refused(&session, &format!("CREATE TABLE u FROM '{}'", folder.path().join("lake").display())).await;
     assert_eq!(error.sqlstate(), "0A000");

@@ -4,7 +4,7 @@
 //! Files of an older format version stay as they are. New ones are written by
 //! `cargo test --test it write_golden_files -- --ignored`.
 
-use crate::format_samples::{catalog, page, transactions, version};
+use crate::format_samples::{catalog, page, rows_page, transactions, version};
 use amend::manifest::catalog::{decode_catalog, encode_catalog};
 use amend::manifest::decode::{DEFAULT_LIMITS, Transactions, decode_manifest, decode_page, decode_transactions};
 use amend::manifest::encode::{encode_manifest, encode_page, encode_transactions};
@@ -28,17 +28,23 @@ pub fn page_ref() -> PageRef {
     version().snapshot.fragments.pages()[0].reference.clone().unwrap()
 }
 
+/// The page of rows as a manifest would name it.
+pub fn rows_page_ref() -> PageRef {
+    encode_page(&rows_page()).unwrap().reference("_pages/0190a1b9.page")
+}
+
 /// The transactions as the stored manifest `spilled.manifest` names them.
 pub fn transactions_ref() -> TransactionsRef {
     encode_transactions(&transactions()).unwrap().reference("_transactions/0190a1f0.txn")
 }
 
 /// What this build writes, by file name.
-fn written() -> [(&'static str, Bytes); 5] {
+fn written() -> [(&'static str, Bytes); 6] {
     [
         ("inline.manifest", encode_manifest(&version(), None).unwrap().bytes),
         ("spilled.manifest", encode_manifest(&version(), Some(&transactions_ref())).unwrap().bytes),
         ("fragments.page", encode_page(&page()).unwrap().bytes),
+        ("rows.page", encode_page(&rows_page()).unwrap().bytes),
         ("transactions.txn", encode_transactions(&transactions()).unwrap().bytes),
         ("catalog.manifest", encode_catalog(&catalog()).unwrap()),
     ]
@@ -48,6 +54,8 @@ fn written() -> [(&'static str, Bytes); 5] {
 fn stored_files_open_as_what_they_were() {
     let pages = || vec![Arc::new(decode_page(&golden("fragments.page"), &page_ref(), &DEFAULT_LIMITS).unwrap())];
     assert_eq!(*pages()[0], page());
+
+    assert_eq!(decode_page(&golden("rows.page"), &rows_page_ref(), &DEFAULT_LIMITS).unwrap(), rows_page());
 
     let inline = decode_manifest(&golden("inline.manifest"), &DEFAULT_LIMITS).unwrap();
     assert_eq!(inline.into_version(pages(), None).unwrap(), version());

@@ -9,10 +9,11 @@ use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage, Value};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-const OBJECTS: [(&str, Kind, &str); 5] = [
+const OBJECTS: [(&str, Kind, &str); 6] = [
     ("inline.manifest", Kind::Manifest, "Manifest"),
     ("spilled.manifest", Kind::Manifest, "Manifest"),
     ("fragments.page", Kind::Page, "Page"),
+    ("rows.page", Kind::Page, "Page"),
     ("transactions.txn", Kind::Transactions, "CommittedTransactions"),
     ("catalog.manifest", Kind::Catalog, "Catalog"),
 ];

@@ -5,6 +5,7 @@ use amend::manifest::encode::encode_page;
 use amend::manifest::fragments::{FragmentSet, Page};
 use amend::manifest::snapshot::{Counters, Snapshot};
 use amend::manifest::version::Version;
+use amend::store::Written;
 use amend::table::deletion_vector::DeletionFile;
 use amend::table::fragment::{Base, BaseId, BlockChecksums, DataFile, FileColumn, Fragment};
 use amend::table::row_address::FragmentId;
@@ -17,6 +18,8 @@ use amend::txn::action::{
 use amend::txn::composite::{CommitFacts, CommittedTransaction, RowCounts, Step, Transaction, TransactionId};
 use amend::txn::refs::{Minted, Ref, Token};
 use arrow_schema::{DataType, TimeUnit};
+use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch};
+use datafusion::arrow::ipc::writer::StreamWriter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -55,6 +58,26 @@ pub fn page() -> Vec<Arc<Fragment>> {
     let path = "_deletions/0190a1b3.puffin".to_owned();
     let puffin = DeletionFile::Puffin { path, offset: 4, length: 52, cardinality: 30, crc32c: 0xDEAD_BEEF };
     vec![fragment(1, None), fragment(2, Some(puffin)), fragment(5, DeletionFile::inline(&[99].into_iter().collect()))]
+}
+
+/// The records of a page that holds rows.
+pub fn rows_page() -> Vec<Arc<Fragment>> {
+    let rows = RecordBatch::try_from_iter([("", Arc::new(Int32Array::from(vec![Some(1), None])) as ArrayRef)]).unwrap();
+    let mut stream = StreamWriter::try_new(Vec::new(), &rows.schema()).unwrap();
+    stream.write(&rows).unwrap();
+    let bytes = stream.into_inner().unwrap();
+    let written = Written::of(&bytes);
+    let bounds = ColumnStats { min: Some(StatValue::Int(1)), max: Some(StatValue::Int(1)), null_count: Some(1) };
+    let file = DataFile {
+        path: "data/0190a1ba.arrow".into(),
+        size_bytes: written.size_bytes,
+        checksum: Arc::new(BlockChecksums { block_bytes: written.block_bytes, crc32c: written.crc32c }),
+        row_groups: vec![2],
+        columns: vec![FileColumn { field: Some(FieldId(1)), stats: bounds, ..FileColumn::default() }],
+        inline: Some(bytes.into()),
+        ..DataFile::default()
+    };
+    vec![Arc::new(Fragment { physical_rows: 2, files: vec![file], ..fragment(9, None).as_ref().clone() })]
 }
 
 /// The transactions that made it.
@@ -122,6 +145,7 @@ fn file(id: u32) -> DataFile {
         FileColumn { field: field.map(FieldId), stats: ColumnStats { min, max, null_count }, ..FileColumn::default() }
     });
     let file = DataFile {
+        inline: None,
         path: format!("data/0190a1c{id}.parquet"),
         base: None,
         size_bytes: 10_000,

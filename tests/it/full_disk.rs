@@ -133,7 +133,7 @@ async fn a_file_where_a_folder_should_be_is_an_error() {
         ("_pages", "INSERT INTO t SELECT value, value AS v FROM generate_series(-1000, -700)"),
         ("_transactions", "INSERT INTO t SELECT value, value AS v FROM generate_series(-1700, -700)"),
         ("_moves", "OPTIMIZE t FULL"),
-        ("data", "INSERT INTO s VALUES (1, 1)"),
+        ("data", "INSERT INTO s SELECT value, value AS v FROM generate_series(1, 5000)"),
     ];
     let (folder, before) = prepared().await;
     let lake = Lake::open(folder.path()).unwrap();

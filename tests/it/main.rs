@@ -18,6 +18,7 @@ mod full_disk;
 mod fuzz;
 mod group_commit;
 mod histories;
+mod inline;
 mod keys;
 mod layout;
 mod leftovers;

@@ -43,6 +43,7 @@ fn described(path: &Path, id: u32, version: u64, base: BaseId, fields: &[(i32, &
         stats: ColumnStats { min: Some(value.clone()), max: Some(value.clone()), null_count: Some(0) },
     });
     let file = DataFile {
+        inline: None,
         path: path.canonicalize().unwrap().to_str().unwrap()[1..].to_owned(),
         base: Some(base),
         size_bytes: bytes.len() as u64,

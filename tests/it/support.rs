@@ -92,7 +92,7 @@ pub async fn named_objects(log: &VersionLog) -> BTreeSet<String> {
         for action in log.read(number).await.unwrap().transactions.iter().flat_map(|committed| committed.transaction.actions()) {
             match action {
                 // A file of a fragment that came and went in one transaction, a vector of one that it emptied.
-                Action::AddDataFile(add) => named.extend(Some(add.file.path.clone()).filter(|_| add.base.is_none())),
+                Action::AddDataFile(_) => named.extend(action.object().map(str::to_owned)),
                 Action::SetDeletionFile(set) => named.extend(vector_object(&set.vector)),
                 Action::ChangeOfAddress(change) => {
                     if let MapLocation::Object { path, .. } = &change.map {
@@ -126,7 +126,7 @@ pub async fn named_by(log: &VersionLog, version: u64) -> BTreeSet<String> {
         named.insert(reference.path.clone());
     }
     for fragment in log.read(version).await.unwrap().snapshot.fragments.iter() {
-        named.extend(fragment.files.iter().filter(|file| file.base.is_none()).map(|file| file.path.clone()));
+        named.extend(fragment.files.iter().filter(|file| file.is_object_of_table()).map(|file| file.path.clone()));
         named.extend(vector_object(&fragment.deletions));
     }
     named

@@ -410,6 +410,7 @@ async fn folders_of_dropped_tables_go_after_the_time_that_is_kept() {
     let lake = Lake::open(folder.path()).unwrap();
     let session = short_retention(&lake).await;
     table(&session).await;
+    run(&session, "SET amend.max_inline_bytes = 0").await;
     run(&session, "CREATE TABLE dropped AS SELECT 1 AS k").await;
     run(&session, "CREATE TABLE kept AS SELECT 1 AS k, 2 AS v").await;
     run(&session, "DROP TABLE dropped").await;

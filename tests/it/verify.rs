@@ -96,6 +96,7 @@ async fn lying(lie: impl Fn(&mut DataFile)) -> Vec<(String, String)> {
     let objects = Arc::new(InMemory::new());
     let lake = lake_in(objects.clone());
     let writer = session_of(&lake, 1).await;
+    run(&writer, "SET amend.max_inline_bytes = 0").await;
     run(&writer, "CREATE TABLE t (k BIGINT NOT NULL, v TEXT)").await;
     run(&writer, "INSERT INTO t SELECT value, CASE WHEN value % 10 = 0 THEN NULL ELSE 'x' || value END FROM generate_series(1, 100)").await;
     assert_eq!(problems(&writer, "VERIFY t").await, []);

@@ -5,6 +5,7 @@
 
 use super::{Kind, Parts, Verifying};
 use crate::error::{Error, Result};
+use crate::scan::inline;
 use crate::store::{FileCheck, ObjectName, VerifiedStore, base};
 use crate::table::fragment::{Base, BaseId, DataFile};
 use object_store::ObjectStore;
@@ -20,6 +21,14 @@ impl Verifying {
         for fragment in &parts.fragments {
             let mut whole = true;
             for file in &fragment.files {
+                if file.inline.is_some() {
+                    self.first(Kind::DataFile, &file.path, file.size_bytes);
+                    if let Err(reason) = inline::decode(file) {
+                        self.problem(Kind::DataFile, &file.path, reason);
+                        whole = false;
+                    }
+                    continue;
+                }
                 let (name, check) = match self.check(file, &parts.bases) {
                     Ok(found) => found,
                     Err(error) => {

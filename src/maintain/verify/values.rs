@@ -48,8 +48,7 @@ impl Verifying {
             Err(_) => Arc::new((0..fragment.physical_rows).collect()),
         };
         // A deleted row may be NULL where no live one is.
-        let nullable = |field: &Field| Field { nullable: field.nullable || field.parent.is_none(), ..field.clone() };
-        let schema = TableSchema::new(parts.schema.fields().iter().map(nullable).collect()).map_err(Error::internal)?;
+        let schema = parts.schema.with_nullable_columns();
         let mut expected = expected(&parts.schema, fragment);
         let request = ScanRequest {
             store: self.log.store().clone(),

@@ -38,6 +38,7 @@ fn add_fragment(token: u32, physical_rows: u32) -> Action {
 fn add_file(fragment: FragmentRef, row_groups: &[u32], fields: &[FieldRef]) -> Action {
     let column = FileColumn { field: None, ..FileColumn::default() };
     let file = DataFile {
+        inline: None,
         path: "data/a.parquet".into(),
         base: None,
         size_bytes: 10,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 fn file() -> DataFile {
     DataFile {
+        inline: None,
         path: "data/a.parquet".into(),
         base: None,
         size_bytes: 1000,

@@ -18,6 +18,7 @@ fn bounds(min: i64, max: i64, nulls: u64) -> ColumnStats {
 fn fragment(id: u32, a: ColumnStats, text: ColumnStats, float: ColumnStats, deleted: u32) -> Arc<Fragment> {
     let column = |(stats, id): (ColumnStats, i32)| FileColumn { field: Some(FieldId(id)), stats, ..FileColumn::default() };
     let file = DataFile {
+        inline: None,
         path: "data/x.parquet".into(),
         base: None,
         size_bytes: 1,

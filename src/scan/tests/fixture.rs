@@ -151,6 +151,7 @@ pub async fn write(store: &Store, batch: &RecordBatch, layout: Layout) -> DataFi
         ..FileColumn::default()
     });
     DataFile {
+        inline: None,
         path: name.into(),
         base: None,
         size_bytes: written.size_bytes,

@@ -234,6 +234,7 @@ async fn client(world: Arc<World>, lake: Lake, who: usize) {
     session.execute(world.spec.isolation.setting()).await.unwrap();
     session.execute(&format!("SET amend.rows_per_fragment = {}", 1 + who % 3)).await.unwrap();
     session.execute(&format!("SET amend.update_form = '{}'", ["auto", "columns", "rows"][who % 3])).await.unwrap();
+    session.execute(&format!("SET amend.max_inline_bytes = {}", [65536, 0][who % 2])).await.unwrap();
     let mut random = StdRng::seed_from_u64(world.spec.seed * 100 + who as u64);
     while world.numbers.load(Ordering::Acquire) < world.spec.transactions {
         let mut running = world.begin(who);

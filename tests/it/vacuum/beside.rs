@@ -367,6 +367,9 @@ async fn who_wrote_files_that_are_gone_before_they_were_named_cannot_commit() {
     let gate = Gate::new(&objects, None);
     let others = lake_in(gate.clone());
     let (opened, stalled) = (session_of(&others, 1).await, session_of(&others, 1).await);
+    for writer in [&opened, &stalled] {
+        run(writer, "SET amend.max_inline_bytes = 0").await;
+    }
     vacuum(&session, "VACUUM t RETAIN 0 HOURS").await;
     run(&opened, "BEGIN").await;
     change(&opened, "INSERT INTO t VALUES (300, 0)").await;
