@@ -13,7 +13,7 @@
 //! given them when their footer is read: see [`as_recorded`].
 //!
 //! Goes in: expressions over the table's columns. Comes out: the same over the columns of one file.
-//! Always holds: a column is matched by its id and by nothing else; so are the parts of nested ones ([`parts`](super::parts)).
+//! Always holds: a column is matched by its id and by nothing else; so are the parts of nested ones (`parts`).
 
 use super::address;
 use super::external;
