@@ -188,7 +188,7 @@ fn ahead(mut rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
 
 /// How large the file is that an action adds.
 fn bytes_of(action: &Action) -> usize {
-    if let Action::AddDataFile(add) = action { add.file.size_bytes as usize } else { 0 }
+    action.added_file().map_or(0, |file| file.size_bytes as usize)
 }
 
 /// What is noted of the rows that pass.
