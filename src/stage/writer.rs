@@ -8,7 +8,7 @@ use crate::commit::staged::remove;
 use crate::error::{Error, Result};
 use crate::scan::{inline, statistics};
 use crate::store::{ObjectName, ObjectWriter, Store, Written};
-use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, MAX_INLINE_BYTES};
+use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, MAX_INLINE_BYTES, SortKey};
 use crate::table::row_address::MAX_ROWS_PER_FRAGMENT;
 use crate::table::schema::{Field, TableSchema};
 use crate::table::stats::ColumnStats;
@@ -57,6 +57,8 @@ pub struct FragmentWriter {
     done: Vec<NewFragment>,
     /// The first rows, as long as they may be so few that no file is made for them; `None` if there is to be one.
     few: Option<Few>,
+    /// The order in which the rows come, if it is known.
+    sorted_by: Vec<SortKey>,
 }
 
 /// Rows that are held, and how many bytes they are, roughly.
@@ -81,7 +83,12 @@ impl FragmentWriter {
     pub fn new(store: Store, table: String, schema: Arc<TableSchema>, rows_per_fragment: u32) -> Self {
         let arrow = schema.to_arrow();
         let rows_per_fragment = rows_of_a_fragment(rows_per_fragment);
-        FragmentWriter { store, table, schema, arrow, rows_per_fragment, open: None, done: Vec::new(), few: None }
+        FragmentWriter { store, table, schema, arrow, rows_per_fragment, open: None, done: Vec::new(), few: None, sorted_by: vec![] }
+    }
+
+    /// The same; the rows come in this order.
+    pub fn sorted_by(self, sorted_by: Vec<SortKey>) -> Self {
+        FragmentWriter { sorted_by, ..self }
     }
 
     /// The same; rows of up to so many bytes (and [`MAX_INLINE_BYTES`]) become no file, but bytes for the manifest.
@@ -140,7 +147,8 @@ impl FragmentWriter {
         let Some(open) = self.open.take() else { return Ok(()) };
         let name = open.name.clone();
         match open.finish(&self.schema, &self.arrow).await {
-            Ok(fragment) => {
+            Ok(mut fragment) => {
+                fragment.file.sorted_by.clone_from(&self.sorted_by);
                 self.done.push(fragment);
                 Ok(())
             }
@@ -173,6 +181,7 @@ impl FragmentWriter {
             row_groups: vec![rows.num_rows() as u32],
             columns: columns(&self.schema, stats),
             inline: Some(bytes.into()),
+            sorted_by: self.sorted_by.clone(),
         };
         self.done.push(NewFragment { physical_rows: rows.num_rows() as u32, file });
         Ok(())
@@ -318,6 +327,7 @@ impl OpenFile {
             row_groups: footer.row_groups().iter().map(|group| group.num_rows() as u32).collect(),
             columns: columns(schema, stats),
             inline: None,
+            sorted_by: vec![],
         };
         Ok(NewFragment { physical_rows: self.rows, file })
     }

@@ -8,13 +8,13 @@ use super::adopt;
 use super::constraints::Asked;
 use super::names::Names;
 use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties, fold};
+use super::properties::{COMMENT, columns_to_cluster_by, property};
 use crate::commit::staged::{objects, remove};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::expression;
-use crate::scan::isolation::{ISOLATION, Isolation};
 use crate::scan::provider::LakeTable;
 use crate::table::constraint::Rule;
 use crate::table::schema::{FieldId, TableSchema};
@@ -27,8 +27,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Expr as SqlExpr, Ident, ObjectName,
-    SqlOption, Statement, Value,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Ident, ObjectName, Statement,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,9 +36,6 @@ mod altering;
 mod initial;
 mod retype;
 mod validate;
-
-/// The property that says what a table is.
-const COMMENT: &str = "comment";
 
 /// What is altered.
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +110,8 @@ pub fn check(alteration: Alteration<'_>) -> Result<()> {
             | AlterTableOperation::DropColumn { .. }
             | AlterTableOperation::RenameColumn { .. }
             | AlterTableOperation::SetTblProperties { .. }
+            | AlterTableOperation::ClusterBy { .. }
+            | AlterTableOperation::DropClusteringKey
             | AlterTableOperation::AddConstraint { not_valid: false, .. }
             | AlterTableOperation::DropConstraint { .. }
             | AlterTableOperation::AlterColumn {
@@ -220,6 +218,8 @@ pub async fn step(
             AlterTableOperation::SetTblProperties { table_properties } => {
                 altering.set(table_properties.iter().map(|option| property(table, option)).collect::<Result<_>>()?)?;
             }
+            AlterTableOperation::ClusterBy { exprs } => altering.cluster_by(&columns_to_cluster_by(table, exprs)?)?,
+            AlterTableOperation::DropClusteringKey => altering.cluster_by(&[])?,
             AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::DropNotNull } => {
                 altering.drop_not_null(column_name)?
             }
@@ -310,22 +310,6 @@ fn column_in_table(name: &ObjectName) -> Result<(ObjectName, Ident)> {
         Some((column, table)) if !table.is_empty() => Ok((ObjectName(table.to_vec()), column.as_ident().cloned().ok_or_else(wrong)?)),
         _ => Err(wrong()),
     }
-}
-
-/// A property and its value: a text or a number.
-fn property(table: &str, option: &SqlOption) -> Result<(String, Option<String>)> {
-    let wrong = || Error::invalid(format!("table '{table}': properties are written as ('name' = 'value', ..), not {option}"));
-    let SqlOption::KeyValue { key, value: SqlExpr::Value(value) } = option else { return Err(wrong()) };
-    let value = match &value.value {
-        Value::SingleQuotedString(text) => text.clone(),
-        Value::Number(number, _) => number.clone(),
-        Value::Boolean(flag) => flag.to_string(),
-        _ => return Err(wrong()),
-    };
-    if key.value == ISOLATION {
-        value.parse::<Isolation>()?;
-    }
-    Ok((key.value.clone(), Some(value)))
 }
 
 /// The Arrow field of a column definition, as DataFusion plans it in a CREATE TABLE.

@@ -167,6 +167,11 @@ fn property(key: &str, value: &str, tokens: &BTreeMap<FieldId, Token>) -> Result
         };
         return Ok(Some((key.to_owned(), Constraint { name: constraint.name, fields, rule }.value())));
     }
+    if key == constraint::CLUSTER_KEY {
+        let fields =
+            constraint::parse_cluster_value(value)?.into_iter().map(|field| id_in_clone(field, tokens)).collect::<Result<Vec<_>, _>>()?;
+        return Ok(Some((key.to_owned(), constraint::cluster_value(&fields))));
+    }
     let of_field = |prefix: &str| key.strip_prefix(prefix).map(|id| id.parse().map_err(|_| format!("'{key}' is of no field")));
     if let Some(field) = of_field(constraint::GENERATED_PREFIX) {
         let Generated { field, inputs, expression } = Generated::parse(FieldId(field?), value)?;

@@ -13,7 +13,7 @@ use super::parse::{self, Command, Explain, Optimize, Syntax, Vacuum};
 use super::position::{self, Position};
 use super::replace::Replacement;
 use super::views::{self, Planner};
-use super::{distinct, forms, functions, install, settings, time_travel};
+use super::{clauses, distinct, forms, functions, install, settings, time_travel};
 use crate::error::{Error, Result};
 use crate::maintain::verify::verify;
 use crate::plan::optimize;
@@ -440,7 +440,7 @@ impl Session {
 fn spelled(sql: &str, dialect: &dyn Dialect) -> Result<String> {
     let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
     let spelled = nothing::spell(&stars::spell(&spelled, dialect), dialect);
-    Ok(distinct::spell(&spelled, dialect))
+    Ok(clauses::ordered(&distinct::spell(&spelled, dialect), dialect))
 }
 
 /// A statement while it runs. If its future is dropped, nobody knows how far it came: its transaction can only be rolled back.

@@ -126,6 +126,18 @@ async fn a_clone_has_the_constraints_and_defaults_of_its_source() {
 }
 
 #[tokio::test]
+async fn a_clone_is_clustered_as_its_source() {
+    let folder = TempDir::new().unwrap();
+    let session = session_of(&Lake::open(folder.path().join("lake")).unwrap(), 1).await;
+    run(&session, "CREATE TABLE t (gone INT, k BIGINT, v BIGINT) CLUSTER BY (v, k)").await;
+    run(&session, "ALTER TABLE t DROP COLUMN gone").await;
+    run(&session, "INSERT INTO t VALUES (1, 3), (2, 1), (3, 2), (4, 1)").await;
+    run(&session, "CREATE TABLE c CLONE t").await;
+    run(&session, "OPTIMIZE c FULL").await;
+    assert_eq!(rows(&session, "SELECT CAST(row_number() OVER () AS BIGINT) AS place, k FROM c").await, [(1, 2), (2, 4), (3, 3), (4, 1)]);
+}
+
+#[tokio::test]
 async fn a_clone_has_columns_of_every_kind() {
     let folder = TempDir::new().unwrap();
     let lake = Lake::open(folder.path().join("lake")).unwrap();
