@@ -64,10 +64,13 @@ impl CatalogLog {
     pub async fn newest(&self) -> Result<Arc<Catalog>> {
         let mut known = self.known();
         if known.version == 0 {
+            if let Some(version) = self.store.newest_version(FOLDER).await? {
+                known = self.read(version).await?.unwrap_or(known);
+            }
+            // Not before: until then nothing is known of what the lake has.
             self.looked.store(true, Ordering::Release);
-            match self.store.newest_version(FOLDER).await? {
-                None => return Ok(known),
-                Some(version) => known = self.read(version).await?.unwrap_or(known),
+            if known.version == 0 {
+                return Ok(known);
             }
         }
         while let Some(next) = self.read(known.version + 1).await? {

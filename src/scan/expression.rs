@@ -33,9 +33,9 @@ use std::sync::{Arc, LazyLock};
 /// What plans kept expressions, whatever the session.
 static ENGINE: LazyLock<SessionState> = LazyLock::new(|| SessionStateBuilder::new().with_default_features().build());
 
-/// A name as the planner folds it.
-fn fold(ident: &Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+/// A name as the planner folds it: letters that are not ASCII stay as they are.
+pub fn fold(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_ascii_lowercase() }
 }
 
 /// An expression as it is kept, and the columns that it names.

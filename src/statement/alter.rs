@@ -7,7 +7,8 @@
 use super::adopt;
 use super::constraints::Asked;
 use super::names::Names;
-use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties, fold};
+use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties};
+use crate::scan::expression::fold;
 use crate::commit::staged::{objects, remove};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::catalog::TableName;

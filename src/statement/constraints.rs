@@ -4,7 +4,7 @@
 //! table, what its properties hold.
 //! Always holds: what could not be held is refused; a constraint has a name, and no other has it.
 
-use super::parse::fold;
+use crate::scan::expression::fold;
 use crate::error::{Error, Result, nearest_name};
 use crate::scan::expression;
 use crate::scan::generated;

@@ -31,3 +31,5 @@ pub mod split;
 mod time_travel;
 mod tokens;
 mod views;
+
+pub use crate::scan::expression::fold;

@@ -3,7 +3,7 @@
 //! Goes in: a name as it is written, and the session's settings. Comes out: the table's name in the lake's catalog. Always
 //! holds: a name in another catalog than the lake's means no table of the lake.
 
-use super::parse::fold;
+use crate::scan::expression::fold;
 use crate::error::{Error, Result};
 use crate::manifest::catalog::{DEFAULT_NAMESPACE, TableName};
 use datafusion::common::TableReference;

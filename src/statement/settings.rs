@@ -1,7 +1,7 @@
 //! `SHOW amend.x` and `RESET amend.x`, which DataFusion knows for its own settings only.
 
 use super::outcome::{Outcome, Rows};
-use super::parse::fold;
+use crate::scan::expression::fold;
 use crate::error::{Error, Result, nearest_name};
 use crate::plan::options::{AmendOptions, options};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};

@@ -12,7 +12,7 @@ use crate::scan::address;
 use crate::scan::expression;
 use crate::statement::constraints::{self, Asked};
 use crate::statement::create;
-use crate::statement::parse::fold;
+use crate::scan::expression::fold;
 use crate::table::constraint::{self, Constraint, Generated, Rule};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use crate::table::stats::StatValue;

@@ -3,7 +3,7 @@
 //! `(a, b) = (1, 2)` becomes `a = 1, b = 2`; `(a, b) = (SELECT x, y ..)` becomes `a = (SELECT x ..), b = (SELECT y ..)`.
 
 use crate::error::{Error, Result};
-use crate::statement::parse::fold;
+use crate::scan::expression::fold;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableFactor,
 };
