@@ -167,3 +167,34 @@ impl CatalogLog {
         Err(Error::TooBusy { table: CATALOG.into(), attempts: MAX_ATTEMPTS })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::faults::{Answer, Fault, FaultStore, OpKind};
+    use object_store::memory::InMemory;
+
+    /// A lake that has a namespace `s`, and the catalog of one who has not looked yet.
+    async fn unread() -> (FaultStore, CatalogLog) {
+        let objects = FaultStore::new(Arc::new(InMemory::new()));
+        let log = || CatalogLog::new(Store::new(Arc::new(objects.clone()), object_store::path::Path::default(), "test:".to_owned()));
+        let insert = |catalog: &mut Catalog| {
+            catalog.namespaces.insert("s".to_owned());
+            Ok(())
+        };
+        log().change(insert).await.unwrap();
+        (objects.clone(), log())
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_read_is_not_taken_for_read() {
+        for (kind, path) in [(OpKind::List, "_catalog"), (OpKind::Get, "_catalog/")] {
+            let (objects, log) = unread().await;
+            objects.fail_on(kind, path, 0, Fault::Before(Answer::Generic));
+            log.newest().await.unwrap_err();
+            assert!(!log.was_read(), "{kind:?}");
+            log.newest().await.unwrap();
+            assert!(log.was_read() && log.known().has_namespace("s"), "{kind:?}");
+        }
+    }
+}

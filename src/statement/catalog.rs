@@ -204,8 +204,8 @@ pub(super) async fn version_of(log: &VersionLog, at: &str, newest: u64) -> Resul
         .map_err(|_| Error::invalid(format!("'@{at}' names no version of '{}': write @v3 or @2026-01-31T12:00:00", log.table())))?;
     let time_ms = u64::try_from(time.timestamp_millis()).unwrap_or(0);
     let oldest = log.newest().await?.snapshot.low_water_mark;
-    // Clocks of writers differ, so times need not ascend: the newest version of those that are not later counts.
-    let made = |number| async move { Ok::<_, Error>((number, log.manifest(number).await?.map(|manifest| manifest.time_ms))) }.boxed();
+    // Clocks of writers differ, so times need not ascend and cannot be searched: the newest version of those that are not later counts.
+    let made = |number| async move { Ok::<_, Error>((number, log.time_ms(number).await?)) }.boxed();
     let mut versions = futures::stream::iter((oldest..=newest).rev().map(made)).buffered(CONCURRENT_READS);
     while let Some((number, made_ms)) = versions.try_next().await? {
         match made_ms {

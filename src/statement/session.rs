@@ -478,7 +478,9 @@ fn changes_elsewhere(plan: &LogicalPlan) -> Option<String> {
     match plan {
         LogicalPlan::Analyze(analyze) => changes_elsewhere(&analyze.input),
         LogicalPlan::Copy(_) => Some("COPY".to_owned()),
-        LogicalPlan::Dml(dml) if !is_of_a_lake(&dml.target) => Some(format!("changing '{}', which is no table of the lake,", dml.table_name)),
+        LogicalPlan::Dml(dml) if !is_of_a_lake(&dml.target) => {
+            Some(format!("changing '{}', which is no table of the lake,", dml.table_name))
+        }
         _ => None,
     }
 }

@@ -156,7 +156,9 @@ impl<A: Write, E: Write> Repl<A, E> {
         }
         let name = TableName::new(&*found.schema, &*found.table);
         let more = match self.shell.runtime().block_on(self.shell.session().lake().find(&name)) {
-            Ok(Some(_)) if is_of_the_lake(&found) => format!("SELECT name, type, definition FROM table_constraints({})", text(&quoted(&name))),
+            Ok(Some(_)) if is_of_the_lake(&found) => {
+                format!("SELECT name, type, definition FROM table_constraints({})", text(&quoted(&name)))
+            }
             // A view, or nothing.
             _ => format!(
                 "SELECT definition FROM information_schema.views WHERE table_schema = {} AND table_name = {} AND definition IS NOT NULL",

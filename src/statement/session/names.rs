@@ -121,7 +121,7 @@ impl Session {
             },
         };
         if create.or_replace {
-            refuse_to_hide(&*self.lake.catalog().await?, &name)?;
+            refuse_to_hide(&*self.lake.catalog().await?, &name, alone.as_ref())?;
         }
         create.temporary = false;
         create.if_not_exists = false;
@@ -284,13 +284,17 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Refuses a view of the session in place of what everybody has.
-fn refuse_to_hide(catalog: &Catalog, name: &TableName) -> Result<()> {
-    if catalog.views.contains_key(name) {
-        return Err(Error::refused("42P07", format!("'{name}' is a view of the lake; a temporary view cannot replace it")));
+/// Refuses a view of the session in place of what everybody has; `alone` is what only the session has and the view would read.
+fn refuse_to_hide(catalog: &Catalog, name: &TableName, alone: Option<&TableReference>) -> Result<()> {
+    if catalog.tables.contains_key(name) {
+        return Err(no_view_replaces(name));
     }
-    match catalog.tables.contains_key(name) {
-        true => Err(no_view_replaces(name)),
-        false => Ok(()),
+    if !catalog.views.contains_key(name) {
+        return Ok(());
     }
+    let reason = match alone {
+        Some(alone) => format!("this one reads '{alone}', which only this session has, so the lake cannot keep it"),
+        None => "a temporary view cannot replace it".to_owned(),
+    };
+    Err(Error::refused("42P07", format!("'{name}' is a view of the lake, and {reason}; give it another name")))
 }
