@@ -32,4 +32,4 @@ mod time_travel;
 mod tokens;
 mod views;
 
-pub use crate::scan::expression::fold;
+pub(crate) use crate::scan::expression::fold;
