@@ -7,7 +7,7 @@
 use super::adopt;
 use super::constraints::Asked;
 use super::names::Names;
-use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties, fold};
+use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties};
 use super::properties::{COMMENT, columns_to_cluster_by, property};
 use crate::commit::staged::{objects, remove};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,6 +15,7 @@ use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::expression;
+use crate::scan::expression::fold;
 use crate::scan::provider::LakeTable;
 use crate::table::constraint::Rule;
 use crate::table::schema::{FieldId, TableSchema};

@@ -5,11 +5,11 @@
 //! table, what its properties hold.
 //! Always holds: what could not be held is refused; a constraint has a name, and no other has it.
 
-use super::parse::fold;
 use super::properties;
 use crate::error::{Error, Result, nearest_name};
 use crate::plan::layout::Layout;
 use crate::scan::expression;
+use crate::scan::expression::fold;
 use crate::scan::generated;
 use crate::table::constraint::{self, Constraint, Rule};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};

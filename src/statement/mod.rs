@@ -33,3 +33,5 @@ pub mod split;
 mod time_travel;
 mod tokens;
 mod views;
+
+pub(crate) use crate::scan::expression::fold;

@@ -5,7 +5,7 @@
 
 use super::{Altering, refused};
 use crate::error::{Error, Result, nearest_name};
-use crate::statement::parse::fold;
+use crate::scan::expression::fold;
 use crate::table::constraint::Rule;
 use crate::table::schema::{Field, FieldId, FieldType};
 use crate::txn::action::{Action, AddField, AlterField, DropField};
