@@ -86,7 +86,8 @@ pub fn kept(table: &str, schema: &TableSchema, field: &Field, expr: &SqlExpr, ge
     Ok(Generated { field: field.id, inputs: inputs.into_iter().collect(), expression })
 }
 
-fn value(table: &str, kept: &str, schema: &TableSchema, field: &Field) -> Result<Expr> {
+/// The value of a generated column, planned. Refuses what cannot be one.
+pub fn value(table: &str, kept: &str, schema: &TableSchema, field: &Field) -> Result<Expr> {
     let expr = expression::planned(table, kept, schema)?;
     check_one_row("GENERATED ALWAYS AS", &expr)?;
     let changes = |part: &Expr| match part {

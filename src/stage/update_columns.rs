@@ -1,5 +1,6 @@
 //! `UpdateColumnsExec`: an UPDATE in column form. For each fragment that has a row of the UPDATE, one file of the changed
-//! columns is written, for all rows of the fragment.
+//! columns is written, for all rows of the fragment; of a fragment without files, whose rows the manifest holds, likewise into the
+//! manifest.
 //!
 //! ```text
 //!   rows that change, by address     fragment 7, values until now      the new file
@@ -280,7 +281,7 @@ impl Updating {
             let (store, table) = (self.spec.store.clone(), self.spec.table.clone());
             // Deleted rows are written too, and may be NULL.
             let written = Arc::new(self.written.with_nullable_columns());
-            let writer = FragmentWriter::new(store.clone(), table.clone(), written, fragment.physical_rows);
+            let writer = FragmentWriter::new(store.clone(), table.clone(), written, fragment.physical_rows).like_files_of(&fragment);
             let (schema, columns) = (base.schema.clone(), self.spec.changed.clone());
             let of = ValuesOf { store, table, bases: base.bases.clone(), schema, fragment: fragment.clone(), columns };
             let old = OldValues::new(of, self.context.clone());

@@ -14,6 +14,7 @@ use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::expression;
+use crate::scan::generated;
 use crate::scan::isolation::{ISOLATION, Isolation};
 use crate::scan::provider::LakeTable;
 use crate::table::constraint::Rule;
@@ -238,10 +239,20 @@ pub async fn step(
             expression::condition(table, kept, &schema).map_err(|error| unfit(table, &constraint.name, error))?;
         }
     }
-    let conversions = std::mem::take(&mut altering.conversions).into_iter();
-    let planned = conversions.map(|conversion| retype::planned(state, table, base, conversion)).collect::<Result<Vec<_>>>()?;
-    retype::write(state, log, base, &planned, &mut altering.actions).await?;
-    if let Err(error) = hold(state, log, base, &altering, &schema, &planned).await {
+    for of in &altering.generated {
+        // Names may be others: one that is not planned could not be read again.
+        let Some(field) = schema.field(of.field) else { continue };
+        generated::value(table, &of.expression, &schema, field).map_err(|error| unfit_generated(table, &field.name, error))?;
+    }
+    let mut planned = Vec::new();
+    for conversion in std::mem::take(&mut altering.conversions) {
+        planned.push(retype::planned(state, table, base, conversion, &planned)?);
+    }
+    let done = match retype::write(state, log, base, &planned, &mut altering.actions).await {
+        Ok(()) => hold(state, log, base, &altering, &schema, &planned).await,
+        failed => failed,
+    };
+    if let Err(error) = done {
         remove(log.store(), &objects(altering.actions.iter())).await;
         return Err(error);
     }
@@ -254,6 +265,16 @@ fn unfit(table: &str, constraint: &str, error: Error) -> Error {
     match error.kind() {
         ErrorKind::Invalid => {
             refused(format!("the constraint '{constraint}' of table '{table}' does not fit its columns: {error}"), "42804")
+        }
+        _ => error,
+    }
+}
+
+/// The error for a generated column that cannot be computed of the new columns.
+fn unfit_generated(table: &str, column: &str, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Invalid => {
+            refused(format!("column '{column}' of table '{table}' cannot be generated of the new columns: {error}"), "42804")
         }
         _ => error,
     }

@@ -141,7 +141,10 @@ fn of_clone(file: &DataFile, tokens: &BTreeMap<FieldId, Token>) -> Result<(DataF
         None => Ok(None),
         Some(id) => match tokens.get(&id) {
             Some(token) => Ok(Some(Ref::Local(*token))),
-            None => Err(Error::unsupported(format!("cloning '{}', which has a part of a column that was dropped,", file.path), None)),
+            None => Err(Error::unsupported(
+                format!("cloning a table whose file '{}' has a part of a column that was dropped,", file.path),
+                Some("say OPTIMIZE of it with FULL, then clone it"),
+            )),
         },
     });
     let fields = fields.collect::<Result<Vec<_>>>()?;

@@ -51,7 +51,7 @@ pub(super) struct Altering<'a> {
     /// The defaults as they are kept.
     defaults: BTreeMap<FieldId, String>,
     /// The generated columns.
-    generated: Vec<Generated>,
+    pub(super) generated: Vec<Generated>,
     /// The comments on columns.
     comments: BTreeMap<FieldId, String>,
     /// The columns whose values are written in another type.
@@ -342,6 +342,9 @@ impl<'a> Altering<'a> {
         column.nullable = true;
         let field = column.field;
         let id = self.id(field);
+        for conversion in self.conversions.iter_mut().filter(|conversion| conversion.to == id) {
+            conversion.schema = conversion.schema.with_nullable_columns();
+        }
         if let Some(key) = self.constraints.iter().find(|key| key.rule == Rule::PrimaryKey && key.fields.contains(&id)) {
             return Err(refused(format!("column {name} of table '{table}' is in its primary key, '{}'", key.name), "42P16"));
         }
@@ -479,7 +482,7 @@ impl<'a> Altering<'a> {
             self.added.push(constraint.name.clone());
             self.constraints.push(constraint);
         }
-        self.conversions.push(Conversion { column, from, to, field, schema, using: using.cloned(), at });
+        self.conversions.push(Conversion { column, from, to, field, schema, using: using.cloned(), before, at });
         Ok(())
     }
 }

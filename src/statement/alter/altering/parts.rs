@@ -1,10 +1,12 @@
 //! Parts of nested columns: fields of structs, also within lists and maps, are added, dropped and renamed.
 //!
 //! Goes in: a path of names from the column on. The element of a list is called `element`, what a map holds `value`. Comes out: actions.
-//! Always holds: only structs get and lose parts; the last one stays.
+//! Always holds: only structs get and lose parts; the last one stays; a column with a DEFAULT, which calls parts by their names, keeps
+//! them as they are.
 
 use super::{Altering, refused};
 use crate::error::{Error, Result, nearest_name};
+use crate::scan::expression;
 use crate::statement::parse::fold;
 use crate::table::constraint::Rule;
 use crate::table::schema::{Field, FieldId, FieldType};
@@ -54,10 +56,18 @@ impl Altering<'_> {
         }
         let gone: BTreeSet<FieldId> = self.schema()?.parts(field.id).into_iter().chain([field.id]).collect();
         let names_it = |kept: &str| gone.iter().any(|id| kept.contains(&format!("\"#{id}\"")));
-        if let Some(generated) = self.generated.iter().find(|generated| names_it(&generated.expression)) {
-            let of = self.fields.iter().find(|field| field.id == generated.field).map(|field| field.name.clone()).unwrap_or_default();
-            let reason = format!("'{shown}' of table '{table}' cannot be dropped: column '{of}' is generated from it");
-            return Err(refused(reason, "2BP01"));
+        self.hold_no_default(field.id, &shown, "dropped")?;
+        let generated = self.generated.iter().filter(|generated| names_it(&generated.expression));
+        let generated = generated.filter_map(|generated| self.fields.iter().find(|field| field.id == generated.field));
+        let generated: Vec<Ident> = generated.map(|field| expression::ident(&field.name)).collect();
+        match generated.first() {
+            Some(of) if !cascade => {
+                let reason = format!(
+                    "'{shown}' of table '{table}' cannot be dropped: column {of} is generated from it; DROP COLUMN .. CASCADE drops both"
+                );
+                return Err(refused(reason, "2BP01"));
+            }
+            _ => generated.iter().try_for_each(|column| self.drop(column, true, true))?,
         }
         let about = self.constraints.iter().filter(|constraint| matches!(&constraint.rule, Rule::Check(kept) if names_it(kept)));
         let about: Vec<String> = about.map(|constraint| constraint.name.clone()).collect();
@@ -80,6 +90,7 @@ impl Altering<'_> {
     pub(in crate::statement::alter) fn rename_part(&mut self, path: &[Ident], to: &Ident) -> Result<()> {
         let field = self.found(path)?;
         let field = self.of_struct(field, path)?;
+        self.hold_no_default(field.id, &shown(path), "renamed")?;
         let (name, parent) = (fold(to), field.parent);
         if parent.and_then(|parent| self.part(parent, &name)).is_some() {
             let whole = path.split_last().map(|(_, whole)| shown(whole)).unwrap_or_default();
@@ -89,6 +100,24 @@ impl Altering<'_> {
         self.field_mut(reference)?.name.clone_from(&name);
         self.actions.push(Action::AlterField(AlterField { field: reference, parent, name: Some(name), field_type: None, nullable: None }));
         Ok(())
+    }
+
+    /// Refuses to change a part of a column that has a DEFAULT.
+    fn hold_no_default(&self, part: FieldId, shown: &str, what: &str) -> Result<()> {
+        let mut column = self.fields.iter().find(|field| field.id == part);
+        while let Some(parent) = column.and_then(|field| field.parent) {
+            column = self.fields.iter().find(|field| field.id == parent);
+        }
+        match column.filter(|column| self.defaults.contains_key(&column.id)) {
+            Some(Field { name, .. }) => {
+                let table = self.table;
+                let reason = format!(
+                    "'{shown}' of table '{table}' cannot be {what}: column '{name}' has a DEFAULT, which names parts; DROP DEFAULT first"
+                );
+                Err(refused(reason, "2BP01"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The field at the end of a path.

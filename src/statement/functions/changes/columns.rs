@@ -7,11 +7,11 @@
 //!
 //! Goes in: the schema that is shown, and the schema that each stretch between two resets ended with. Comes out: for each stretch a
 //! schema to read its rows with, whose columns are those that are shown, in their order.
-//! Always holds: within a stretch each column is one field, so a row has the same values when it comes and when it goes; values are
-//! never changed: a type that does not hold all of another's values is an error.
+//! Always holds: within a stretch each column is one field, so a row has the same values when it comes and when it goes: NULL in a
+//! column that the stretch ended without, even if it was dropped there and files still hold it. Values are never changed: a type that does not hold all of another's values is an error.
 
 use crate::error::{Error, Result};
-use crate::table::schema::{Field, FieldType, TableSchema};
+use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::DataType;
@@ -36,12 +36,13 @@ impl Columns {
     /// The columns of `shown`, for versions up to one with the schema `then`, after which the table was reset.
     pub fn before_reset(table: &str, shown: &TableSchema, then: &TableSchema) -> Result<Self> {
         let ids: BTreeSet<_> = shown.columns().map(|column| column.id).collect();
-        let found = shown.columns().map(|column| {
+        let absent = absent(shown)?;
+        let found = shown.columns().zip(absent.columns()).map(|(column, nowhere)| {
             let by_id = then.columns().find(|field| field.id == column.id);
             let by_name = || then.column(&column.name).filter(|field| !ids.contains(&field.id));
             match by_id.or_else(by_name) {
                 Some(field) => (field, then),
-                None => (column, shown),
+                None => (nowhere, &absent),
             }
         });
         let found: Vec<_> = found.collect();
@@ -79,6 +80,14 @@ impl Columns {
         });
         columns.collect()
     }
+}
+
+/// The same columns under ids that no file holds.
+fn absent(shown: &TableSchema) -> Result<TableSchema> {
+    let id = |FieldId(id): FieldId| FieldId(i32::MAX - id);
+    let nowhere = |field: &Field| Field { id: id(field.id), parent: field.parent.map(id), nullable: true, initial: None, ..field.clone() };
+    let fields = shown.fields().iter().map(nowhere).collect();
+    TableSchema::new(fields).map_err(|reason| Error::internal(format!("the columns of changes: {reason}")))
 }
 
 /// Whether values of one type can be shown as the other: they are the same there, or it is an error.
