@@ -20,6 +20,7 @@
 pub mod constraints;
 pub mod generated;
 pub mod layout;
+mod maybe_absent;
 pub mod merge;
 mod narrow;
 mod only_row;

@@ -13,8 +13,11 @@
 //!   value of q   only_row(first value of q, count of q)
 //! ```
 //!
+//! A value of what may be no row is one that may be NULL: [`maybe_absent`].
+//!
 //! Always holds: a predicate that DataFusion plans right is left to it, because its joins are faster.
 
+use super::maybe_absent::{is_maybe_absent, maybe_absent};
 use super::only_row::only_row;
 use crate::error::Error;
 use datafusion::common::DFSchema;
@@ -46,7 +49,7 @@ pub fn exact(plan: LogicalPlan, left: Left) -> Result<LogicalPlan> {
     let mut any = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
-            any |= expr.exists(|e| Ok(is_predicate(e) || is_value_of_rows(e)))?;
+            any |= expr.exists(|e| Ok(is_predicate(e) || is_value_of_rows(e) || is_never_null(e)))?;
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
@@ -54,6 +57,15 @@ pub fn exact(plan: LogicalPlan, left: Left) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     let plan = plan.transform_up_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(of_a_name_of_its_own))).data()?;
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            Ok(expr.transform_down(absent)?.update_data(|expr| name.restore(expr)))
+        })?
+        .map_data(LogicalPlan::recompute_schema)
+    });
+    let plan = plan.data()?;
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Filter(filter) => {
             let schema = filter.input.schema().clone();
@@ -89,6 +101,34 @@ fn is_predicate(expr: &Expr) -> bool {
 /// Whether an expression is a correlated subquery of which it is not known that it yields one row.
 fn is_value_of_rows(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty() && !yields_one_row(&subquery.subquery))
+}
+
+/// Whether an expression is a subquery that may yield no row, and of which DataFusion says that it is never NULL.
+fn is_never_null(expr: &Expr) -> bool {
+    let Expr::ScalarSubquery(subquery) = expr else { return false };
+    subquery.subquery.schema().fields().iter().all(|field| !field.is_nullable()) && !yields_a_row(&subquery.subquery)
+}
+
+/// Whether a plan yields a row whatever there is.
+fn yields_a_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => yields_a_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => yields_a_row(&alias.input),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(relation) => relation.produce_one_row,
+        _ => false,
+    }
+}
+
+/// Such a subquery as a value that may be NULL.
+fn absent(expr: Expr) -> Result<Transformed<Expr>> {
+    if is_maybe_absent(&expr) {
+        return Ok(Transformed::new(expr, false, TreeNodeRecursion::Jump));
+    }
+    match is_never_null(&expr) {
+        true => Ok(Transformed::new(maybe_absent(expr), true, TreeNodeRecursion::Jump)),
+        false => Ok(Transformed::no(expr)),
+    }
 }
 
 /// What DataFusion takes for a plan of one row, but for groups.

@@ -4,6 +4,8 @@ use crate::error::{Error, ErrorKind};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::parquet::errors::ParquetError;
+use std::num::{ParseFloatError, ParseIntError};
+use std::str::ParseBoolError;
 use std::sync::Arc;
 
 impl From<Error> for DataFusionError {
@@ -107,7 +109,19 @@ fn from_engine(error: &DataFusionError) -> Error {
         DataFusionError::SQL(..) => (ErrorKind::Invalid, "42601"),
         // The planner says both with one kind of error.
         DataFusionError::Plan(message) if UNSUPPORTED.iter().any(|words| message.contains(words)) => (ErrorKind::Unsupported, "0A000"),
+        DataFusionError::Plan(message) if message.starts_with("Invalid function '") => (ErrorKind::NotFound, "42883"),
+        DataFusionError::Plan(message) if message.starts_with("table function '") => (ErrorKind::NotFound, "42883"),
         DataFusionError::Plan(_) => (ErrorKind::Invalid, "42601"),
+        DataFusionError::Configuration(message) if message.contains("not find") || message.contains("not found") => {
+            (ErrorKind::NotFound, "42704")
+        }
+        DataFusionError::Configuration(_) => (ErrorKind::Invalid, "22023"),
+        // A setting that is a number.
+        DataFusionError::External(cause)
+            if cause.is::<ParseIntError>() || cause.is::<ParseFloatError>() || cause.is::<ParseBoolError>() =>
+        {
+            (ErrorKind::Invalid, "22023")
+        }
         DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
             SchemaError::FieldNotFound { .. } => (ErrorKind::NotFound, "42703"),
             SchemaError::AmbiguousReference { .. } => (ErrorKind::Invalid, "42702"),
@@ -129,7 +143,9 @@ fn from_engine(error: &DataFusionError) -> Error {
     };
     let text = error.strip_backtrace();
     let (kind, sqlstate) = match error.find_root() {
-        _ if text.contains("table '") && text.contains("' not found") => (ErrorKind::NotFound, "42P01"),
+        DataFusionError::Plan(message) if message.starts_with("table '") && message.contains("' not found") => {
+            (ErrorKind::NotFound, "42P01")
+        }
         DataFusionError::Execution(reason) if reason.contains("returned more than one row") => (ErrorKind::Invalid, "21000"),
         DataFusionError::Execution(reason) if reason.ends_with(" already exists") => (ErrorKind::Invalid, "42P07"),
         DataFusionError::Execution(reason) if reason.starts_with("Prepared statement") => (ErrorKind::NotFound, "26000"),

@@ -123,7 +123,7 @@ impl Lake {
 
     /// An error, with the nearest name that there is if it is DataFusion's and about a name.
     pub(super) fn explained(&self, error: Error) -> Error {
-        let Error::Engine { message, .. } = &error else { return error };
+        let Error::Engine { message, sqlstate: "42P01", .. } = &error else { return error };
         let Some((name, _)) = message.split("table '").nth(1).and_then(|rest| rest.split_once("' not found")) else { return error };
         match name.splitn(3, '.').collect::<Vec<_>>().as_slice() {
             [_, namespace, table] => self.no_table(&TableName::new(*namespace, *table)),

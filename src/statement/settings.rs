@@ -1,4 +1,4 @@
-//! `SHOW amend.x` and `RESET amend.x`, which DataFusion knows for its own settings only.
+//! `SHOW amend.x` and `RESET amend.x`, which DataFusion knows for its own settings only; and SET of one that there is not.
 
 use super::outcome::{Outcome, Rows};
 use super::parse::fold;
@@ -8,7 +8,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::execution::context::SessionContext;
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{Ident, Statement};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Set, Statement};
 use std::sync::Arc;
 
 /// How a setting that is not set is spelled.
@@ -19,14 +19,18 @@ pub fn run(ctx: &SessionContext, statement: &DfStatement) -> Result<Option<Outco
     match statement {
         DfStatement::Statement(statement) => match statement.as_ref() {
             Statement::ShowVariable { variable } => name_of(variable).map(|name| show(ctx, &name)).transpose(),
+            Statement::Set(Set::SingleAssignment { variable, .. }) => {
+                name_of(&idents(variable)).map_or(Ok(None), |name| entry(&AmendOptions::default(), &name).map(|_| None))
+            }
             _ => Ok(None),
         },
-        DfStatement::Reset(ResetStatement::Variable(name)) => {
-            let parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident()).cloned().collect();
-            name_of(&parts).map(|name| reset(ctx, &name)).transpose()
-        }
+        DfStatement::Reset(ResetStatement::Variable(name)) => name_of(&idents(name)).map(|name| reset(ctx, &name)).transpose(),
         _ => Ok(None),
     }
+}
+
+fn idents(name: &ObjectName) -> Vec<Ident> {
+    name.0.iter().filter_map(|part| part.as_ident()).cloned().collect()
 }
 
 /// What follows `amend.`.

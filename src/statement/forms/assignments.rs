@@ -1,12 +1,23 @@
 //! The assignments of an UPDATE: each column at most once, by its plain name; tuples taken apart.
 //!
-//! `(a, b) = (1, 2)` becomes `a = 1, b = 2`; `(a, b) = (SELECT x, y ..)` becomes `a = (SELECT x ..), b = (SELECT y ..)`.
+//! `(a, b) = (1, 2)` becomes `a = 1, b = 2`; `(a, b) = (SELECT x, y ..)` becomes `a = (SELECT x ..), b = (SELECT y ..)`. Where a column means
+//! something else without the others (ORDER BY 2, GROUP BY 1, an aggregate beside a constant), it becomes
+//! `a = (SELECT v1 FROM (SELECT x, y ..) AS v (v1, v2))`, which DataFusion does not plan if it is correlated.
 
+use super::rows;
 use crate::error::{Error, Result};
 use crate::statement::parse::fold;
+use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableFactor,
+    Assignment, AssignmentTarget, Expr, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, TableWithJoins, visit_expressions,
 };
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+/// What the query of several values is called, and with a number each of them.
+const VALUE: &str = "__amend_value";
 
 /// The assignments with one column each. `relation` is the target, with the names that a column may be qualified by.
 pub fn plain(assignments: &[Assignment], relation: &TableFactor) -> Result<Vec<Assignment>> {
@@ -80,12 +91,49 @@ fn of_subquery(query: &Query) -> Result<Vec<Expr>> {
     if select.distinct.is_some() || !expressions {
         return Err(refuse());
     }
-    let only = |item: &SelectItem| {
-        let mut select = select.clone();
-        select.projection = vec![item.clone()];
-        Expr::Subquery(Box::new(Query { body: Box::new(SetExpr::Select(select)), ..query.clone() }))
+    if !is_about_all_columns(query, select) {
+        let only = |item: &SelectItem| {
+            let mut select = select.clone();
+            select.projection = vec![item.clone()];
+            Expr::Subquery(Box::new(Query { body: Box::new(SetExpr::Select(select)), ..query.clone() }))
+        };
+        return Ok(select.projection.iter().map(only).collect());
+    }
+    let names: Vec<Ident> = (1..=select.projection.len()).map(|at| Ident::with_quote('"', format!("{VALUE}{at}"))).collect();
+    let column = |name: &Ident| TableAliasColumnDef::from_name(name.value.clone());
+    let alias = TableAlias { explicit: true, name: Ident::with_quote('"', VALUE), columns: names.iter().map(column).collect(), at: None };
+    let only = |name: &Ident| {
+        let relation = TableFactor::Derived { lateral: false, subquery: Box::new(query.clone()), alias: Some(alias.clone()), sample: None };
+        let from = TableWithJoins { relation, joins: vec![] };
+        let item = SelectItem::UnnamedExpr(Expr::Identifier(name.clone()));
+        Expr::Subquery(Box::new(rows::query(None, rows::select(vec![item], vec![from], None))))
     };
-    Ok(select.projection.iter().map(only).collect())
+    Ok(names.iter().map(only).collect())
+}
+
+/// Whether a subquery would mean something else with one of its columns alone.
+fn is_about_all_columns(query: &Query, select: &Select) -> bool {
+    let has_groups = !matches!(&select.group_by, GroupByExpr::Expressions(groups, _) if groups.is_empty());
+    let aggregated = select.projection.iter().filter(|item| is_aggregated(item)).count();
+    query.order_by.is_some()
+        || query.limit_clause.is_some()
+        || query.fetch.is_some()
+        || select.having.is_some()
+        || has_groups
+        || (aggregated > 0 && aggregated < select.projection.len())
+}
+
+/// Whether an aggregate stands somewhere in a column.
+fn is_aggregated(item: &SelectItem) -> bool {
+    static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
+        let all = all_default_aggregate_functions();
+        all.iter().flat_map(|function| function.aliases().iter().cloned().chain([function.name().to_owned()])).collect()
+    });
+    let is_aggregate = |expr: &Expr| match expr {
+        Expr::Function(call) => call.name.0.last().and_then(ObjectNamePart::as_ident).is_some_and(|name| AGGREGATES.contains(&fold(name))),
+        _ => false,
+    };
+    visit_expressions(item, |expr| if is_aggregate(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }).is_break()
 }
 
 /// The column of an assignment as [`plain`] leaves it, and its value.

@@ -27,8 +27,8 @@ pub fn spell(sql: &str, dialect: &dyn Dialect) -> String {
     let mut spelled = String::with_capacity(sql.len());
     let (mut copied, mut inserts) = (0, false);
     for (at, offset) in offsets.iter().enumerate() {
-        if is(tokens.get(at), "WHEN") {
-            inserts = is_insertion(&tokens, at);
+        if let Some(of_insertion) = clause_of(&tokens, at) {
+            inserts = of_insertion;
         }
         let is_action = is(tokens.get(at), "DO") && significant_before(&tokens, at).is_some_and(|before| is(tokens.get(before), "THEN"));
         let Some(nothing) = significant_after(&tokens, at).filter(|next| is_action && is(tokens.get(*next), "NOTHING")) else { continue };
@@ -43,8 +43,11 @@ pub fn spell(sql: &str, dialect: &dyn Dialect) -> String {
     spelled
 }
 
-/// Whether a WHEN is one of rows that are to be inserted.
-fn is_insertion(tokens: &[Token], when: usize) -> bool {
+/// Whether a clause that begins here is one of rows that are to be inserted; `None` if none begins. (CASE has a WHEN too.)
+fn clause_of(tokens: &[Token], when: usize) -> Option<bool> {
+    if !is(tokens.get(when), "WHEN") {
+        return None;
+    }
     let mut at = when;
     let mut next = |word: &str| match significant_after(tokens, at) {
         Some(next) if is(tokens.get(next), word) => {
@@ -53,7 +56,8 @@ fn is_insertion(tokens: &[Token], when: usize) -> bool {
         }
         _ => false,
     };
-    next("NOT") && next("MATCHED") && !(next("BY") && next("SOURCE"))
+    let not = next("NOT");
+    next("MATCHED").then(|| not && !(next("BY") && next("SOURCE")))
 }
 
 /// Takes those clauses out; what they would have taken, the later ones of their kind do not get.
@@ -119,6 +123,10 @@ mod tests {
                 "WHEN NOT MATCHED BY SOURCE AND (t.b) IS NOT TRUE THEN DELETE WHEN MATCHED THEN DELETE",
             ),
             ("WHEN MATCHED THEN DELETE", "WHEN MATCHED THEN DELETE"),
+            (
+                "WHEN NOT MATCHED AND CASE WHEN s.b THEN s.c ELSE s.d END THEN DO NOTHING WHEN NOT MATCHED THEN INSERT VALUES (1)",
+                "WHEN NOT MATCHED AND (CASE WHEN s.b THEN s.c ELSE s.d END) IS NOT TRUE THEN INSERT VALUES (1)",
+            ),
         ] {
             let spelled = spell(&format!("{merge}{given}"), &GenericDialect {});
             let Some(Statement::Merge(mut parsed)) = Parser::parse_sql(&GenericDialect {}, &spelled).unwrap().pop() else {

@@ -1,6 +1,7 @@
 //! The rows of an INSERT go into its columns by position: what they are called does not matter, and two may be called the same.
 //!
-//! DataFusion wants names that differ, so in `INSERT INTO t SELECT a, a` the second gets another.
+//! DataFusion wants names that differ, so in `INSERT INTO t SELECT a, a` the second gets another. Names are compared as they are written:
+//! what `*` stands for is not looked at, nor that `abs(a)` and `abs(r.a)` are one.
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, SelectItem, SetExpr};
 use std::collections::HashSet;

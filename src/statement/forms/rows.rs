@@ -142,7 +142,8 @@ pub fn all_of(relation: TableFactor, with: With) -> Query {
     query(Some(with), select(items, vec![TableWithJoins { relation, joins: vec![] }], None))
 }
 
-fn query(with: Option<With>, select: Select) -> Query {
+/// A query of a SELECT alone.
+pub(super) fn query(with: Option<With>, select: Select) -> Query {
     Query {
         with,
         body: Box::new(SetExpr::Select(Box::new(select))),
@@ -157,7 +158,8 @@ fn query(with: Option<With>, select: Select) -> Query {
     }
 }
 
-fn select(projection: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Select {
+/// A SELECT of no more than this.
+pub(super) fn select(projection: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Select {
     Select {
         select_token: AttachedToken::empty(),
         optimizer_hints: vec![],

@@ -1,7 +1,7 @@
 //! `UPDATE SET *` and `INSERT *` of MERGE: every column of the target from the source's column of that name.
 //!
-//! The parser takes neither, so in the text they become `SET "*" = "*"` and `INSERT ROW`; the parsed statement gets the
-//! columns. A column that the source lacks is an error, as in any statement that names it.
+//! The parser takes neither, so in the text they become `SET "*" = NULL` and `INSERT ("*") VALUES (NULL)`; the parsed statement gets
+//! the columns. A column that the source lacks is an error, as in any statement that names it.
 
 use crate::error::{Error, Result};
 use crate::scan::generated;
@@ -37,10 +37,12 @@ pub fn spell(sql: &str, dialect: &dyn Dialect) -> String {
         let first = before(at);
         let second = first.and_then(before);
         let clause = significant_after(&tokens, at);
-        let ends = clause.is_none() || word(clause, "WHEN") || clause.and_then(|at| tokens.get(at)) == Some(&Token::SemiColon);
+        let ends = clause.is_none()
+            || ["WHEN", "RETURNING", "OUTPUT"].into_iter().any(|follows| word(clause, follows))
+            || clause.and_then(|at| tokens.get(at)) == Some(&Token::SemiColon);
         let instead = match () {
-            () if word(first, "SET") && word(second, "UPDATE") && ends => r#""*" = "*""#,
-            () if word(first, "INSERT") && word(second, "THEN") && ends => "ROW",
+            () if word(first, "SET") && word(second, "UPDATE") && ends => r#""*" = NULL"#,
+            () if word(first, "INSERT") && word(second, "THEN") && ends => r#"("*") VALUES (NULL)"#,
             () => continue,
         };
         spelled.push_str(sql.get(copied..*offset).unwrap_or_default());
@@ -55,7 +57,7 @@ pub fn spell(sql: &str, dialect: &dyn Dialect) -> String {
 pub async fn expand(state: &SessionState, merge: &mut Merge) -> Result<()> {
     let stars = |action: &MergeAction| match action {
         MergeAction::Update(update) => update.assignments.iter().any(is_star),
-        MergeAction::Insert(insert) => insert.kind == MergeInsertKind::Row,
+        MergeAction::Insert(insert) => insert.kind == MergeInsertKind::Row || insert.columns.iter().any(is_all),
         MergeAction::Delete { .. } => false,
     };
     if !merge.clauses.iter().any(|clause| stars(&clause.action)) {
@@ -73,8 +75,8 @@ pub async fn expand(state: &SessionState, merge: &mut Merge) -> Result<()> {
                 };
                 update.assignments = columns.iter().map(assignment).collect();
             }
-            MergeAction::Insert(insert) if insert.kind == MergeInsertKind::Row => {
-                if !insert.columns.is_empty() {
+            MergeAction::Insert(insert) if insert.kind == MergeInsertKind::Row || insert.columns.iter().any(is_all) => {
+                if insert.kind == MergeInsertKind::Row && !insert.columns.is_empty() {
                     return Err(Error::invalid("INSERT of some columns takes VALUES, not * or ROW"));
                 }
                 insert.columns = columns.iter().map(|column| ObjectName::from(vec![column.clone()])).collect();
@@ -88,13 +90,13 @@ pub async fn expand(state: &SessionState, merge: &mut Merge) -> Result<()> {
 }
 
 fn is_star(assignment: &Assignment) -> bool {
+    matches!(&assignment.target, AssignmentTarget::ColumnName(name) if is_all(name))
+}
+
+/// Whether the name stands for all columns.
+fn is_all(name: &ObjectName) -> bool {
     let is_all = |ident: &Ident| ident.quote_style.is_some() && ident.value == ALL;
-    match (&assignment.target, &assignment.value) {
-        (AssignmentTarget::ColumnName(name), Expr::Identifier(value)) => {
-            is_all(value) && matches!(name.0.as_slice(), [part] if part.as_ident().is_some_and(is_all))
-        }
-        _ => false,
-    }
+    matches!(name.0.as_slice(), [part] if part.as_ident().is_some_and(is_all))
 }
 
 /// What the columns of a table are qualified by.
@@ -144,10 +146,11 @@ mod tests {
     fn only_the_stars_of_merge_clauses_are_spelled() {
         let merge = "MERGE INTO t USING (SELECT * FROM u) AS s ON t.a = s.a * 2 ";
         for (given, expected) in [
-            ("WHEN MATCHED THEN UPDATE SET *", r#"WHEN MATCHED THEN UPDATE SET "*" = "*""#),
+            ("WHEN MATCHED THEN UPDATE SET *", r#"WHEN MATCHED THEN UPDATE SET "*" = NULL"#),
+            ("WHEN NOT MATCHED THEN INSERT * RETURNING *", r#"WHEN NOT MATCHED THEN INSERT ("*") VALUES (NULL) RETURNING *"#),
             (
                 "WHEN MATCHED AND s.a * 1 > 0 THEN update set * WHEN NOT MATCHED THEN insert *;",
-                r#"WHEN MATCHED AND s.a * 1 > 0 THEN update set "*" = "*" WHEN NOT MATCHED THEN insert ROW;"#,
+                r#"WHEN MATCHED AND s.a * 1 > 0 THEN update set "*" = NULL WHEN NOT MATCHED THEN insert ("*") VALUES (NULL);"#,
             ),
             ("WHEN MATCHED THEN UPDATE SET a = '*' /* UPDATE SET * */", "WHEN MATCHED THEN UPDATE SET a = '*' /* UPDATE SET * */"),
             ("WHEN NOT MATCHED THEN INSERT VALUES (2 * s.a)", "WHEN NOT MATCHED THEN INSERT VALUES (2 * s.a)"),

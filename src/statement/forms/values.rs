@@ -8,11 +8,10 @@
 //!   INSERT INTO t SELECT x * 2 FROM (SELECT 0.5 AS column1 UNION ALL SELECT 1.5 AS column1) AS v (x)
 //! ```
 
+use super::rows;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, Values, VisitMut, VisitorMut, visit_expressions,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
 /// Puts such VALUES of a statement as SELECTs.
@@ -77,7 +76,7 @@ fn holds_subquery(values: &Values) -> bool {
 /// The rows as SELECTs, in a tree that is not deep.
 fn all_of(mut rows: Vec<Vec<Expr>>) -> Option<SetExpr> {
     if rows.len() < 2 {
-        return rows.pop().and_then(one);
+        return rows.pop().map(one);
     }
     let right = rows.split_off(rows.len() / 2);
     Some(SetExpr::SetOperation {
@@ -89,10 +88,7 @@ fn all_of(mut rows: Vec<Vec<Expr>>) -> Option<SetExpr> {
 }
 
 /// One row as a SELECT.
-fn one(row: Vec<Expr>) -> Option<SetExpr> {
-    let mut parser = Parser::new(&GenericDialect {}).try_with_sql("SELECT 1").ok()?;
-    let mut select = parser.parse_select().ok()?;
+fn one(row: Vec<Expr>) -> SetExpr {
     let item = |(at, expr)| SelectItem::ExprWithAlias { expr, alias: Ident::new(format!("column{}", at + 1)) };
-    select.projection = row.into_iter().enumerate().map(item).collect();
-    Some(SetExpr::Select(Box::new(select)))
+    SetExpr::Select(Box::new(rows::select(row.into_iter().enumerate().map(item).collect(), vec![], None)))
 }

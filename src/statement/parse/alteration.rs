@@ -5,6 +5,7 @@
 use super::{Command, FilesOf, Rename, Syntax, UnsetProperties, skip, text, words};
 use crate::error::{Error, Result};
 use crate::manifest::catalog::TableName;
+use crate::statement::distinct;
 use datafusion::common::DataFusionError;
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
@@ -208,5 +209,7 @@ fn operations(parser: &mut DFParser<'_>, name: ObjectName, if_exists: bool) -> R
         table_type: None,
         end_token: AttachedToken::empty(),
     };
-    Ok(Statement::Statement(Box::new(SqlStatement::AlterTable(altered))))
+    let mut altered = SqlStatement::AlterTable(altered);
+    distinct::restore(&mut altered);
+    Ok(Statement::Statement(Box::new(altered)))
 }
