@@ -20,7 +20,7 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, DataFusionError, Result as EngineResult};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
+use datafusion::logical_expr::{Expr, ExprSchemable, Volatility, cast};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::parser::DFParserBuilder;
@@ -33,7 +33,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
 /// What plans kept expressions, whatever the session.
-static ENGINE: LazyLock<SessionState> = LazyLock::new(|| SessionStateBuilder::new().with_default_features().build());
+pub(super) static ENGINE: LazyLock<SessionState> = LazyLock::new(|| SessionStateBuilder::new().with_default_features().build());
 
 /// A name as the planner folds it.
 fn fold(ident: &Ident) -> String {
@@ -82,7 +82,7 @@ pub fn kept(table: &str, expr: &SqlExpr, schema: &TableSchema) -> Result<(String
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => {
             let kept = kept.to_string();
-            hold_no_text(table, expr, &kept, schema)?;
+            hold_no_text(table, &kept, schema, None)?;
             Ok((kept, columns))
         }
     }
@@ -130,15 +130,19 @@ fn dotted(table: &str, expr: &mut SqlExpr, schema: &TableSchema) {
     }
 }
 
-/// Refuses an expression that calls a part of a struct by a text: it cannot be planned where parts have other names.
-fn hold_no_text(table: &str, expr: &SqlExpr, kept: &str, schema: &TableSchema) -> Result<()> {
+/// Refuses a kept expression (as a value of the type `cast_to`) that calls a part of a struct by a text: it cannot be planned where
+/// parts have other names.
+pub fn hold_no_text(table: &str, kept: &str, schema: &TableSchema, cast_to: Option<&DataType>) -> Result<()> {
     if !schema.fields().iter().any(|field| field.field_type == FieldType::Struct) {
         return Ok(());
     }
+    let plan = |expr: Expr, columns: DFSchema| {
+        let expr = cast_to.map_or(expr.clone(), |wanted| cast(expr, wanted.clone()));
+        physical(&*ENGINE, expr, &columns)
+    };
     let arrow = |schema: &TableSchema| DFSchema::try_from(schema.to_plain_arrow().as_ref().clone());
     // Whatever else is wrong with it is told by who plans it for good.
-    let Ok(planned) = planned(table, kept, schema) else { return Ok(()) };
-    if physical(&*ENGINE, planned, &arrow(schema)?).is_err() {
+    if !planned(table, kept, schema).is_ok_and(|expr| arrow(schema).and_then(|columns| plan(expr, columns)).is_ok()) {
         return Ok(());
     }
     let numbered = |field: &Field| {
@@ -152,11 +156,12 @@ fn hold_no_text(table: &str, expr: &SqlExpr, kept: &str, schema: &TableSchema) -
     };
     let numbered = TableSchema::new(schema.fields().iter().map(numbered).collect()).map_err(Error::internal)?;
     let columns = arrow(&numbered)?;
-    let plan = || -> EngineResult<Arc<dyn PhysicalExpr>> {
-        let kept = DFParserBuilder::new(kept).with_dialect(&GenericDialect {}).build()?.parse_expr()?;
-        physical(&*ENGINE, ENGINE.create_logical_expr_from_sql_expr(kept, &columns)?, &columns)
-    };
-    plan().map(|_| ()).map_err(|_| by_text(table, &expr.to_string()))
+    let expr = DFParserBuilder::new(kept).with_dialect(&GenericDialect {}).build().and_then(|mut parser| parser.parse_expr());
+    let by_number = expr.and_then(|expr| ENGINE.create_logical_expr_from_sql_expr(expr, &columns)).and_then(|expr| plan(expr, columns));
+    match by_number {
+        Ok(_) => Ok(()),
+        Err(_) => Err(by_text(table, &named(table, kept, schema)?.to_string())),
+    }
 }
 
 /// The error for a part of a struct that is not called as in `s.a`.

@@ -45,6 +45,8 @@ pub struct Converting {
     pub schema: Arc<TableSchema>,
     /// Its field; those of its parts follow it.
     pub field: FieldRef,
+    /// Values of a fragment that has no file become none up to so many bytes.
+    pub max_inline_bytes: u32,
     /// What it runs in.
     pub context: Arc<TaskContext>,
 }
@@ -70,7 +72,7 @@ impl Converting {
     async fn fragment(&self, fragment: &Arc<Fragment>) -> Result<NewFragment> {
         let table = self.log.table();
         let writer = FragmentWriter::new(self.log.store().clone(), table.to_owned(), self.schema.clone(), fragment.physical_rows);
-        let mut writer = writer.like_files_of(fragment);
+        let mut writer = writer.inline_like(fragment, self.max_inline_bytes);
         if let Err(error) = self.rows(fragment, &mut writer).await {
             writer.abort().await;
             return Err(error);

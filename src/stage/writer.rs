@@ -91,11 +91,10 @@ impl FragmentWriter {
         FragmentWriter { few: (max_bytes > 0).then(|| Few { max_bytes, ..Few::default() }), ..self }
     }
 
-    /// The same, for columns of a fragment that is there: if the manifest holds all that it has, it gets no file by them either, unless
-    /// they are large.
-    pub fn like_files_of(self, fragment: &Fragment) -> Self {
+    /// The same, for columns of a fragment that is there: only if the manifest holds all that it has until now.
+    pub fn inline_like(self, fragment: &Fragment, bytes: u32) -> Self {
         match fragment.files.iter().all(|file| file.inline.is_some()) {
-            true => self.inline_up_to(MAX_INLINE_BYTES as u32),
+            true => self.inline_up_to(bytes),
             false => self,
         }
     }

@@ -242,7 +242,7 @@ pub async fn step(
     for of in &altering.generated {
         // Names may be others: one that is not planned could not be read again.
         let Some(field) = schema.field(of.field) else { continue };
-        generated::value(table, &of.expression, &schema, field).map_err(|error| unfit_generated(table, &field.name, error))?;
+        generated::check(table, &of.expression, &schema, field).map_err(|error| unfit_generated(table, &field.name, error))?;
     }
     let mut planned = Vec::new();
     for conversion in std::mem::take(&mut altering.conversions) {

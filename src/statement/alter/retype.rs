@@ -8,6 +8,7 @@ use super::refused;
 use crate::error::Result;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::plan::options::options;
 use crate::scan::expression::{check_one_row, physical};
 use crate::scan::statistics::initial;
 use crate::stage::convert::{self, Converting};
@@ -110,6 +111,7 @@ pub(super) async fn write(
             value: physical(state, value.clone(), &columns)?,
             schema: Arc::new(conversion.schema.clone()),
             field: conversion.field,
+            max_inline_bytes: options(state.config_options()).max_inline_bytes,
             context: state.task_ctx(),
         };
         let files = convert::convert(&converting).await?;
