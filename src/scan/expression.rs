@@ -398,7 +398,7 @@ mod tests {
     fn a_default_is_of_the_type_of_its_column() {
         assert_eq!(default("t", &sql("2 + 3"), "a", &DataType::Int64).unwrap(), "2 + 3");
         default("t", &sql("now()"), "a", &DataType::Utf8).unwrap();
-        for (text, sqlstate) in [("'x'", "22P02"), ("a", "0A000"), ("(SELECT 1)", "0A000"), ("nothing()", "42601")] {
+        for (text, sqlstate) in [("'x'", "22P02"), ("a", "0A000"), ("(SELECT 1)", "0A000"), ("nothing()", "42883")] {
             let error = default("t", &sql(text), "a", &DataType::Int64).unwrap_err();
             assert_eq!(error.sqlstate(), sqlstate, "{text}: {error}");
         }

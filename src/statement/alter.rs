@@ -1,8 +1,10 @@
 //! ALTER TABLE: changes of the schema and the constraints. Rows that are there have the initial value of a new column; a dropped
-//! column's values stay in their files, where only earlier versions find them. Values are written for a type only that is not wider.
+//! column's values stay in their files, where only earlier versions find them. Values are written only for a type that is not wider, and
+//! for USING.
 //!
 //! In goes the statement and the version that it reads, out comes a step. Operations of one statement follow one another: a
-//! column may be dropped and another added under its name.
+//! column may be dropped and another added under its name, and USING sees the values that those before it have left. What a failed one
+//! has written is removed.
 
 use super::adopt;
 use super::constraints::Asked;

@@ -1,11 +1,12 @@
-//! ALTER COLUMN .. TYPE to a type that is not wider: what the new values are, and the actions that bring them.
+//! ALTER COLUMN .. TYPE to a type that is not wider, or with USING: what the new values are, and the actions that bring them.
 //!
 //! Goes in: the conversions of a statement, and the version that it reads. Comes out: for each the new values as an expression over
-//! the columns of that version (USING names them as the operations before have left them); then files of them, and the actions that name these.
+//! the columns of that version, although USING names columns as the operations before have left them; then files of them, and the
+//! actions that name these.
 //! Always holds: a value that has no place in the new type is an error that names the column, and nothing is left of the statement.
 
 use super::refused;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::plan::options::options;
@@ -67,6 +68,11 @@ pub(super) fn planned(state: &SessionState, table: &str, base: &Version, convers
         None => Expr::Column(Column::from_name(schema.field(conversion.from).map_or(conversion.column.as_str(), |field| &field.name))),
     };
     check_one_row("USING", &value)?;
+    if value.is_volatile() {
+        // Later conversions and constraints compute it again, and would see another value than is written.
+        let what = format!("USING for column '{}' of table '{table}' with a value that is another each time", conversion.column);
+        return Err(Error::unsupported(what, Some("say another, then UPDATE it")));
+    }
     let reads = value.column_refs().into_iter().filter_map(|column| schema.column(&column.name)).map(|column| column.id).collect();
     let (is, wanted) = (value.get_type(&columns)?, conversion.schema.to_plain_arrow().field(0).data_type().clone());
     if !can_cast_types(&is, &wanted) {
