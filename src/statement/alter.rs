@@ -262,10 +262,10 @@ pub async fn step(
     Ok(Altered { step, reads: planned.into_iter().flat_map(|planned| planned.reads).collect() })
 }
 
-/// The error for a constraint that means nothing of the new types.
+/// The error for a constraint that means nothing of the new types, or of their parts.
 fn unfit(table: &str, constraint: &str, error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Invalid => {
+        ErrorKind::Invalid | ErrorKind::NotFound => {
             refused(format!("the constraint '{constraint}' of table '{table}' does not fit its columns: {error}"), "42804")
         }
         _ => error,

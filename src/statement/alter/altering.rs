@@ -4,8 +4,8 @@
 //! Always holds: names mean what they mean after the operations before; the fields have the ids that they will have if nobody
 //! else adds one.
 
-use super::refused;
 use super::retype::Conversion;
+use super::{refused, unfit};
 use crate::error::{Error, Result, nearest_name};
 use crate::manifest::snapshot::Snapshot;
 use crate::scan::address;
@@ -469,7 +469,10 @@ impl<'a> Altering<'a> {
         for (constraint, condition) in checks {
             let fields: Vec<FieldId> = constraint.fields.iter().map(|id| if *id == from { to } else { *id }).collect();
             let rule = match condition {
-                Some(condition) => Rule::Check(expression::kept(table, &condition, &after)?.0),
+                Some(condition) => {
+                    let kept = expression::kept(table, &condition, &after);
+                    Rule::Check(kept.map_err(|error| unfit(table, &constraint.name, error))?.0)
+                }
                 None => {
                     after.field(to).map_or(Ok(()), |field| constraints::check_key(table, field))?;
                     constraint.rule
