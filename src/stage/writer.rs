@@ -4,11 +4,12 @@
 //! Always holds: row k that goes in is row k of the fragments in their order; files carry field ids, and a checksum of
 //! each of their blocks is known when they are done.
 
+use super::alone::{alone, size_bytes};
 use crate::commit::staged::remove;
 use crate::error::{Error, Result};
 use crate::scan::{inline, statistics};
 use crate::store::{ObjectName, ObjectWriter, Store, Written};
-use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, MAX_INLINE_BYTES, SortKey};
+use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, Fragment, MAX_INLINE_BYTES, SortKey};
 use crate::table::row_address::MAX_ROWS_PER_FRAGMENT;
 use crate::table::schema::{Field, TableSchema};
 use crate::table::stats::ColumnStats;
@@ -97,11 +98,19 @@ impl FragmentWriter {
         FragmentWriter { few: (max_bytes > 0).then(|| Few { max_bytes, ..Few::default() }), ..self }
     }
 
+    /// The same, for columns of a fragment that is there: only if the manifest holds all that it has until now.
+    pub fn inline_like(self, fragment: &Fragment, bytes: u32) -> Self {
+        match fragment.files.iter().all(|file| file.inline.is_some()) {
+            true => self.inline_up_to(bytes),
+            false => self,
+        }
+    }
+
     /// Writes rows. The columns must be the table's, in order; NULLs are refused where the table refuses them.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = self.conform(batch)?;
         let Some(mut few) = self.few.take() else { return self.write_to_file(&batch).await };
-        let batch = alone(&batch)?;
+        let batch = alone(&batch).map_err(|e| Error::internal(format!("rows for the manifest: {e}")))?;
         few.rows += batch.num_rows();
         few.size_bytes += size_bytes(&batch);
         few.batches.push(batch);
@@ -258,22 +267,6 @@ fn has_nan(column: &dyn Array) -> bool {
         DataType::Float16 => column.as_primitive::<Float16Type>().values().iter().any(|value| value.is_nan()),
         _ => false,
     }
-}
-
-/// The batch without the bytes that its texts share with rows that are not in it: those of a whole page, if they were read from a file.
-fn alone(batch: &RecordBatch) -> Result<RecordBatch> {
-    let column = |column: &ArrayRef| match column.data_type() {
-        DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
-        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-        _ => column.clone(),
-    };
-    RecordBatch::try_new(batch.schema(), batch.columns().iter().map(column).collect())
-        .map_err(|e| Error::internal(format!("rows for the manifest: {e}")))
-}
-
-/// Roughly the bytes of a batch, which may be a slice of a larger one.
-fn size_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX / 2)).fold(0, usize::saturating_add)
 }
 
 /// The columns of a file that has all of a table's, in order.

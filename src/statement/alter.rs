@@ -1,8 +1,10 @@
 //! ALTER TABLE: changes of the schema and the constraints. Rows that are there have the initial value of a new column; a dropped
-//! column's values stay in their files, where only earlier versions find them. Values are written for a type only that is not wider.
+//! column's values stay in their files, where only earlier versions find them. Values are written only for a type that is not wider, and
+//! for USING.
 //!
 //! In goes the statement and the version that it reads, out comes a step. Operations of one statement follow one another: a
-//! column may be dropped and another added under its name.
+//! column may be dropped and another added under its name, and USING sees the values that those before it have left. What a failed one
+//! has written is removed.
 
 use super::adopt;
 use super::constraints::Asked;
@@ -16,6 +18,7 @@ use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::expression;
 use crate::scan::expression::fold;
+use crate::scan::generated;
 use crate::scan::provider::LakeTable;
 use crate::table::constraint::Rule;
 use crate::table::schema::{FieldId, TableSchema};
@@ -239,10 +242,20 @@ pub async fn step(
             expression::condition(table, kept, &schema).map_err(|error| unfit(table, &constraint.name, error))?;
         }
     }
-    let conversions = std::mem::take(&mut altering.conversions).into_iter();
-    let planned = conversions.map(|conversion| retype::planned(state, table, base, conversion)).collect::<Result<Vec<_>>>()?;
-    retype::write(state, log, base, &planned, &mut altering.actions).await?;
-    if let Err(error) = hold(state, log, base, &altering, &schema, &planned).await {
+    for of in &altering.generated {
+        // Names may be others: one that is not planned could not be read again.
+        let Some(field) = schema.field(of.field) else { continue };
+        generated::check(table, &of.expression, &schema, field).map_err(|error| unfit_generated(table, &field.name, error))?;
+    }
+    let mut planned = Vec::new();
+    for conversion in std::mem::take(&mut altering.conversions) {
+        planned.push(retype::planned(state, table, base, conversion, &planned)?);
+    }
+    let done = match retype::write(state, log, base, &planned, &mut altering.actions).await {
+        Ok(()) => hold(state, log, base, &altering, &schema, &planned).await,
+        failed => failed,
+    };
+    if let Err(error) = done {
         remove(log.store(), &objects(altering.actions.iter())).await;
         return Err(error);
     }
@@ -250,11 +263,21 @@ pub async fn step(
     Ok(Altered { step, reads: planned.into_iter().flat_map(|planned| planned.reads).collect() })
 }
 
-/// The error for a constraint that means nothing of the new types.
+/// The error for a constraint that means nothing of the new types, or of their parts.
 fn unfit(table: &str, constraint: &str, error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Invalid => {
+        ErrorKind::Invalid | ErrorKind::NotFound => {
             refused(format!("the constraint '{constraint}' of table '{table}' does not fit its columns: {error}"), "42804")
+        }
+        _ => error,
+    }
+}
+
+/// The error for a generated column that cannot be computed of the new columns.
+fn unfit_generated(table: &str, column: &str, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Invalid => {
+            refused(format!("column '{column}' of table '{table}' cannot be generated of the new columns: {error}"), "42804")
         }
         _ => error,
     }

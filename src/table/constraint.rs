@@ -89,10 +89,25 @@ impl Constraint {
         self.fields.iter().any(|field| fields.contains(field))
     }
 
+    /// The fields that it names: columns, and parts of them.
+    pub fn names(&self) -> BTreeSet<FieldId> {
+        let parts = match &self.rule {
+            Rule::Check(condition) => named_in(condition),
+            Rule::Unique | Rule::PrimaryKey => BTreeSet::new(),
+        };
+        parts.into_iter().chain(self.fields.iter().copied()).collect()
+    }
+
     /// Whether it is a key.
     pub fn is_key(&self) -> bool {
         !matches!(self.rule, Rule::Check(_))
     }
+}
+
+/// The fields, columns and parts, that an expression names. What a text in it looks like counts too.
+pub fn named_in(expression: &str) -> BTreeSet<FieldId> {
+    let ids = expression.split("\"#").skip(1).filter_map(|rest| rest.split_once('"'));
+    ids.filter_map(|(id, _)| id.parse().ok().map(FieldId)).collect()
 }
 
 /// The property of a constraint.
@@ -217,6 +232,8 @@ mod tests {
             assert_eq!(constraint.value(), value);
             assert_eq!(Constraint::parse("a b", value).unwrap(), constraint);
         }
+        let of_part = Constraint::parse("c", r##"CHECK (1) "#1"."#12" < 5 AND "#1"['#3'] IS NOT NULL"##).unwrap();
+        assert_eq!(of_part.names(), fields(&[1, 12]).into_iter().collect());
         for damaged in ["", "UNIQUE", "UNIQUE ()", "UNIQUE (a)", "UNIQUE (1) x", "CHECK (1)", "FOREIGN KEY (1)"] {
             assert!(Constraint::parse("c", damaged).unwrap_err().contains("cannot be read"), "{damaged}");
         }

@@ -105,6 +105,14 @@ async fn what_cannot_be_cloned_is_refused() {
     run(&memory, "CREATE TABLE t (k BIGINT)").await;
     let error = refused(&memory, "CREATE TABLE c CLONE t").await;
     assert_eq!(error.sqlstate(), "0A000", "{error}");
+    run(&session, "CREATE TABLE parts AS SELECT value AS k, {'a': value, 'b': value} AS s FROM generate_series(1, 20000)").await;
+    run(&session, "ALTER TABLE parts DROP COLUMN s.a").await;
+    let error = refused(&session, "CREATE TABLE c CLONE parts").await;
+    assert_eq!(error.sqlstate(), "0A000", "{error}");
+    assert!(error.to_string().contains("OPTIMIZE parts FULL"), "{error}");
+    run(&session, "OPTIMIZE parts FULL").await;
+    run(&session, "CREATE TABLE c CLONE parts").await;
+    assert_eq!(rows(&session, "SELECT count(*), sum(s['b']) FROM c").await, [(20_000, 200_010_000)]);
     run(&session, "BEGIN").await;
     assert_eq!(refused(&session, "CREATE TABLE c CLONE t").await.sqlstate(), "0A000");
 }

@@ -4,8 +4,8 @@
 //! Always holds: names mean what they mean after the operations before; the fields have the ids that they will have if nobody
 //! else adds one.
 
-use super::refused;
 use super::retype::Conversion;
+use super::{refused, unfit};
 use crate::error::{Error, Result, nearest_name};
 use crate::manifest::snapshot::Snapshot;
 use crate::plan::layout::Layout;
@@ -53,7 +53,7 @@ pub(super) struct Altering<'a> {
     /// The defaults as they are kept.
     defaults: BTreeMap<FieldId, String>,
     /// The generated columns.
-    generated: Vec<Generated>,
+    pub(super) generated: Vec<Generated>,
     /// The comments on columns.
     comments: BTreeMap<FieldId, String>,
     /// The columns that it is clustered by.
@@ -361,6 +361,9 @@ impl<'a> Altering<'a> {
         column.nullable = true;
         let field = column.field;
         let id = self.id(field);
+        for conversion in self.conversions.iter_mut().filter(|conversion| conversion.to == id) {
+            conversion.schema = conversion.schema.with_nullable_columns();
+        }
         if let Some(key) = self.constraints.iter().find(|key| key.rule == Rule::PrimaryKey && key.fields.contains(&id)) {
             return Err(refused(format!("column {name} of table '{table}' is in its primary key, '{}'", key.name), "42P16"));
         }
@@ -491,7 +494,10 @@ impl<'a> Altering<'a> {
         for (constraint, condition) in checks {
             let fields: Vec<FieldId> = constraint.fields.iter().map(|id| if *id == from { to } else { *id }).collect();
             let rule = match condition {
-                Some(condition) => Rule::Check(expression::kept(table, &condition, &after)?.0),
+                Some(condition) => {
+                    let kept = expression::kept(table, &condition, &after);
+                    Rule::Check(kept.map_err(|error| unfit(table, &constraint.name, error))?.0)
+                }
                 None => {
                     after.field(to).map_or(Ok(()), |field| constraints::check_key(table, field))?;
                     constraint.rule
@@ -504,7 +510,7 @@ impl<'a> Altering<'a> {
             self.added.push(constraint.name.clone());
             self.constraints.push(constraint);
         }
-        self.conversions.push(Conversion { column, from, to, field, schema, using: using.cloned(), at });
+        self.conversions.push(Conversion { column, from, to, field, schema, using: using.cloned(), before, at });
         Ok(())
     }
 }

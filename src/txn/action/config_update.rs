@@ -47,11 +47,12 @@ impl ConfigUpdate {
             into.writes_ids_down();
             match constraint::of_property(key, value) {
                 Some(Ok(constraint)) => {
-                    for field in &constraint.fields {
+                    let names = constraint.names();
+                    for field in &names {
                         into.claim(Coordinate::FieldDefinition(*field), Mode::Requires);
                         into.claim(Coordinate::FieldFacet(*field, Facet::Type), Mode::Requires);
                     }
-                    into.constrain(constraint.fields);
+                    into.constrain(names);
                 }
                 // Of one that cannot be read nobody knows what it asks.
                 Some(Err(_)) => into.claim_everything(),
