@@ -5,10 +5,10 @@
 
 #![allow(dead_code, reason = "a fuzz target calls one of them")]
 
-use amend::manifest::decode::{DEFAULT_LIMITS, decode_manifest, decode_page, decode_transactions};
-use amend::manifest::encode::{encode_page, encode_transactions};
-use amend::manifest::fragments::PageRef;
+use amend::manifest::decode::{DEFAULT_LIMITS, decode_index, decode_manifest, decode_page, decode_transactions};
+use amend::manifest::encode::{encode_index, encode_page, encode_transactions};
 use amend::manifest::frame::{self, Kind};
+use amend::manifest::pages::{IndexRef, PageRef};
 use amend::manifest::version::TransactionsRef;
 use amend::table::deletion_vector;
 use amend::table::row_address::FragmentId;
@@ -19,11 +19,31 @@ pub fn manifest(bytes: &[u8]) -> bool {
     let _ = decode_manifest(bytes, &DEFAULT_LIMITS);
     let decoded = decode_manifest(&frame::seal(Kind::Manifest, bytes), &DEFAULT_LIMITS);
     if let Ok(manifest) = &decoded {
-        let live: u64 = manifest.tail.values().flatten().map(|fragment| u64::from(fragment.live_rows())).sum();
+        let live: u64 =
+            manifest.tail.values().filter_map(|record| record.fragment.as_ref()).map(|fragment| u64::from(fragment.live_rows())).sum();
         assert!(live <= manifest.tail.len() as u64 * u64::from(u32::MAX));
         manifest.schema.to_arrow();
     }
     decoded.is_ok()
+}
+
+/// The payload of a page index.
+pub fn index(bytes: &[u8]) -> bool {
+    let mut accepted = false;
+    let object = frame::seal(Kind::PageIndex, bytes);
+    let (size_bytes, crc32c) = (object.len() as u64, frame::checksum(&object).unwrap_or(0));
+    // An index is read as its manifest names it: that of the seed, and that of one page.
+    let id = FragmentId(u32::from(bytes.get(3).copied().unwrap_or(0)));
+    for (last, pages, fragments, live_rows) in [(FragmentId(5), 1, 3, 269), (id, 1, 1, u64::from(bytes.len() as u32))] {
+        let reference = IndexRef { path: "_pages/a.index".into(), size_bytes, crc32c, pages, last, fragments, live_rows };
+        if let Ok(pages) = decode_index(&object, &reference, &DEFAULT_LIMITS) {
+            let Ok(again) = encode_index(&pages) else { panic!("an index that was read cannot be written") };
+            let read = decode_index(&again.bytes, &again.reference("_pages/a.index"), &DEFAULT_LIMITS);
+            assert!(read.is_ok_and(|read| read == pages), "an index comes back otherwise");
+            accepted = true;
+        }
+    }
+    accepted
 }
 
 /// The payload of a page.
@@ -32,10 +52,11 @@ pub fn page(bytes: &[u8]) -> bool {
     let object = frame::seal(Kind::Page, bytes);
     let (size_bytes, crc32c) = (object.len() as u64, frame::checksum(&object).unwrap_or(0));
     // A page is read as its manifest names it: ids and counts are those of the page, as far as it can be read at all.
-    for (first, last, fragments, live_rows) in page_shapes(bytes) {
-        let reference = PageRef { path: "_pages/a.page".into(), size_bytes, crc32c, first, last, fragments, live_rows };
+    for (first, last, fragments, rows, live_rows) in page_shapes(bytes) {
+        let summaries = std::collections::BTreeMap::new();
+        let reference = PageRef { path: "_pages/a.page".into(), size_bytes, crc32c, first, last, fragments, rows, live_rows, summaries };
         if let Ok(page) = decode_page(&object, &reference, &DEFAULT_LIMITS) {
-            let Ok(again) = encode_page(&page) else { panic!("a page that was read cannot be written") };
+            let Ok(again) = encode_page(&page, &[]) else { panic!("a page that was read cannot be written") };
             let read = decode_page(&again.bytes, &again.reference("_pages/a.page"), &DEFAULT_LIMITS);
             assert!(read.is_ok_and(|read| read == page), "a page comes back otherwise");
             accepted = true;
@@ -45,9 +66,9 @@ pub fn page(bytes: &[u8]) -> bool {
 }
 
 /// What a manifest could say of a page of these bytes: that of the page the seeds are made of, and that of one fragment.
-fn page_shapes(bytes: &[u8]) -> [(FragmentId, FragmentId, u32, u64); 2] {
+fn page_shapes(bytes: &[u8]) -> [(FragmentId, FragmentId, u32, u64, u64); 2] {
     let id = FragmentId(u32::from(bytes.get(3).copied().unwrap_or(0)));
-    [(FragmentId(1), FragmentId(5), 3, 269), (id, id, 1, u64::from(bytes.len() as u32))]
+    [(FragmentId(1), FragmentId(5), 3, 300, 269), (id, id, 1, u64::from(bytes.len() as u32), u64::from(bytes.len() as u32))]
 }
 
 /// The payload of a file of transactions.

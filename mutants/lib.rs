@@ -16,6 +16,7 @@ pub mod manifest {
     pub mod encode;
     pub mod fragments;
     pub mod frame;
+    pub mod pages;
     pub(crate) mod record;
     mod shape;
     pub mod snapshot;

@@ -27,7 +27,6 @@ use super::staged::{Staged, remove};
 use super::ticket::{Answer, Ticket, ours};
 use crate::error::{Error, Result};
 use crate::faulty::{self, Fault};
-use crate::manifest::apply::apply;
 use crate::manifest::encode;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
@@ -242,6 +241,11 @@ impl<'a> Group<'a> {
                 Ok(Verdict::Nothing { counts, facts }) => {
                     Aside::Nothing(Committed { version: None, newest: newest.clone(), counts, facts, files_written: 0 })
                 }
+                Err(error) if self.is_superseded(newest, &error).await => {
+                    self.in_vain.append(&mut written);
+                    self.members.push(member);
+                    continue;
+                }
                 Err(error) => Aside::Fails(error),
             };
             self.in_vain.append(&mut written);
@@ -296,11 +300,18 @@ impl<'a> Group<'a> {
                 outcome = Ok(Attempt::Lost);
             }
             Ok(Created::Absent(error)) => outcome = Ok(Attempt::Absent(error)),
+            Err(error) if self.is_superseded(newest, &error).await => outcome = Ok(Attempt::Lost),
             Err(error) => outcome = Err(error),
         }
-        self.members = part;
+        self.members.extend(part);
         self.members.extend(aside.into_iter().map(|(member, _)| member));
         outcome
+    }
+
+    /// Whether something that `newest` needs is gone because it is not the newest version any more: VACUUM may have removed it by now.
+    async fn is_superseded(&self, newest: &Version, error: &Error) -> bool {
+        let gone = self.creating.is_none() && matches!(error, Error::Damaged { .. });
+        gone && self.log.newest_number().await.is_ok_and(|number| number > newest.snapshot.version)
     }
 
     /// A member that those before it left nothing to do, or that collides with one of them: they are in `version` now.
@@ -323,22 +334,22 @@ impl<'a> Group<'a> {
         let number = newest.snapshot.version + 1;
         let broken = |reason: String| Error::internal(format!("table '{}', version {number}: {reason}", self.log.table()));
         if place::place_vectors(store, &mut candidates, placed).await? {
-            let mut before = &newest.snapshot;
+            let mut last = newest.snapshot.clone();
             for candidate in &mut candidates {
-                (candidate.after, _) = apply(before, &candidate.committed.transaction, number).map_err(|e| broken(e.to_string()))?;
-                before = &candidate.after;
+                candidate.before = Snapshot { fragments: last.fragments.with_pages_of(&candidate.before.fragments), ..last };
+                let applied = self.log.apply(&mut candidate.before, &candidate.committed.transaction, number).await?;
+                (candidate.after, _) = applied.map_err(|e| broken(e.to_string()))?;
+                last = candidate.after.clone();
             }
         }
-        let mut before = &newest.snapshot;
         for (position, candidate) in candidates.iter().enumerate().filter(|_| !faulty::any()) {
-            if let Err(reason) = invariants::check(before, &candidate.after, &candidate.committed.transaction) {
+            if let Err(reason) = invariants::check(&candidate.before, &candidate.after, &candidate.committed.transaction) {
                 return Ok(Created::Broken(position, broken(reason)));
             }
-            before = &candidate.after;
         }
         let mut transactions = Vec::with_capacity(candidates.len());
         let mut last = None;
-        for Candidate { committed, after } in candidates {
+        for Candidate { committed, after, .. } in candidates {
             transactions.push(committed);
             last = Some(after);
         }
@@ -347,9 +358,10 @@ impl<'a> Group<'a> {
             after.low_water_mark = after.low_water_mark.max(freed.low_water_mark.min(newest.snapshot.version));
             after.swept_ms = after.swept_ms.max(freed.swept_ms);
         }
-        if let Some(folded) = place::place_pages(store, &after.fragments, placed).await? {
-            after.fragments = folded;
-        }
+        after.fragments = match place::place_pages(self.log, &after, placed).await? {
+            Some(folded) => folded,
+            None => after.fragments.without_records(),
+        };
         let version = Version { snapshot: after, transactions, time_ms: env::now_ms(), writer: WRITER.to_owned() };
         let transactions = encode::encode_transactions(&version.transactions).map_err(|e| broken(e.to_string()))?;
         let spilled = if transactions.needs_object() {
@@ -414,7 +426,8 @@ impl<'a> Group<'a> {
         }
         let oldest = self.log.read(kept.snapshot.low_water_mark).await?;
         let unknown = || Error::internal(format!("version {number} was removed by VACUUM as soon as it was created, or before"));
-        descends(&oldest.snapshot, &ours.snapshot).ok_or_else(unknown)
+        let (oldest, ours) = (self.log.load_all(&oldest.snapshot).await?, self.log.load_all(&ours.snapshot).await?);
+        descends(&oldest, &ours)?.ok_or_else(unknown)
     }
 
     /// Whether there is a manifest of a version. It is asked more than once: without an answer, a commit that landed would
@@ -459,15 +472,15 @@ impl<'a> Group<'a> {
 }
 
 /// Whether `later` came of a version that reads `ours`, by the fragments that were not changed since; `None` if there are none.
-fn descends(later: &Snapshot, ours: &Snapshot) -> Option<bool> {
+fn descends(later: &Snapshot, ours: &Snapshot) -> Result<Option<bool>> {
     let mut made_then = None;
-    for fragment in later.fragments.iter().filter(|fragment| fragment.updated_at <= ours.version) {
-        if ours.fragments.get(fragment.id) != Some(fragment) {
-            return Some(false);
+    for fragment in later.fragments.iter()?.filter(|fragment| fragment.updated_at <= ours.version) {
+        if ours.fragments.get(fragment.id)? != Some(fragment) {
+            return Ok(Some(false));
         }
         if fragment.updated_at == ours.version {
             made_then = Some(true);
         }
     }
-    made_then
+    Ok(made_then)
 }

@@ -18,7 +18,7 @@ use crate::txn::rebase::{Gather, Place};
 use crate::txn::refs::{FieldRef, Minted, Ref};
 use async_trait::async_trait;
 use roaring::RoaringBitmap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,16 +54,26 @@ pub(super) async fn actions(
     placed: &mut Vec<ObjectName>,
 ) -> Result<Vec<(usize, Action)>> {
     let mut actions = Vec::new();
+    let needed = gathers.iter().flat_map(|gather| {
+        let from = gather.runs.iter().filter_map(|run| match &run.from {
+            Place::Present(id) => Some(*id),
+            Place::Staged { .. } => None,
+        });
+        minted.fragment(gather.fragment).into_iter().chain(from)
+    });
+    let needed: BTreeSet<FragmentId> = needed.collect();
+    let (before, after) = (log.load_fragments(before, &needed).await?, log.load_fragments(after, &needed).await?);
     for gather in gathers {
         // Nothing is left of a fragment whose last rows were deleted.
-        let Some(fragment) = minted.fragment(gather.fragment).and_then(|id| after.fragments.get(id)) else { continue };
+        let Some(id) = minted.fragment(gather.fragment) else { continue };
+        let Some(fragment) = after.fragments.get(id)? else { continue };
         let wanted: BTreeMap<FieldId, FieldRef> = gather.fields.iter().filter_map(|field| Some((minted.field(*field)?, *field))).collect();
         let columns = after.schema.columns().enumerate().filter(|(_, column)| wanted.contains_key(&column.id));
         let columns: Vec<usize> = columns.map(|(position, _)| position).collect();
         if columns.is_empty() {
             continue;
         }
-        let runs = gather.runs.iter().map(|run| Ok((place(&run.from, fragment.id, before, minted)?, run.rows.clone())));
+        let runs = gather.runs.iter().map(|run| Ok((place(&run.from, fragment.id, &before, minted)?, run.rows.clone())));
         let values = Gathered {
             bases: before.bases.clone(),
             schema: after.schema.clone(),
@@ -99,7 +109,7 @@ fn place(from: &Place, id: FragmentId, before: &Snapshot, minted: &Minted) -> Re
     match from {
         Place::Present(id) => before
             .fragments
-            .get(*id)
+            .get(*id)?
             .cloned()
             .ok_or_else(|| Error::internal(format!("values are to be gathered from fragment {id}, which is gone"))),
         Place::Staged { physical_rows, files } => {

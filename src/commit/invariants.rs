@@ -67,12 +67,12 @@ fn counters(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> R
         return Err(format!("base counter {} -> {}, bases {:?} -> {:?}", from.base.0, to.base.0, before.bases, after.bases));
     }
     let claimed = transaction.claimed_fragments();
-    for id in touched(before, after, transaction) {
-        let Some(fragment) = after.fragments.get(id) else { continue };
+    for id in touched(before, after, transaction)? {
+        let Some(fragment) = get(after, id)? else { continue };
         if id >= to.fragment {
             return Err(format!("fragment {id} is not below the counter {}", to.fragment));
         }
-        if id < from.fragment && before.fragments.get(id).is_none() && !claimed.contains(&id) {
+        if id < from.fragment && get(before, id)?.is_none() && !claimed.contains(&id) {
             return Err(format!("fragment {id} comes back"));
         }
         if let Some(field) = fields(fragment).find(|field| *field >= to.field) {
@@ -112,8 +112,8 @@ fn low_water_mark(before: &Snapshot, after: &Snapshot, _: &Transaction) -> Resul
 
 /// Rows that moved are counted on neither side: what left the sources of a rewrite must have arrived at its targets.
 fn live_rows(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<(), String> {
-    let live = |snapshot: &Snapshot, ids: &BTreeSet<FragmentId>| -> i128 {
-        ids.iter().filter_map(|id| snapshot.fragments.get(*id)).map(|fragment| i128::from(fragment.live_rows())).sum()
+    let live = |snapshot: &Snapshot, ids: &BTreeSet<FragmentId>| -> Result<i128, String> {
+        ids.iter().map(|id| Ok(get(snapshot, *id)?.map_or(0, |fragment| i128::from(fragment.live_rows())))).sum()
     };
     let minted = minted(before, transaction);
     // How many rows a fragment has while the actions go on: all of them, and the live ones.
@@ -128,18 +128,21 @@ fn live_rows(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> 
             Action::SetDeletionFile(set) => {
                 deleted += i128::from(set.added.len());
                 let Some(id) = resolve(&minted, set.fragment) else { continue };
-                let (all, live) = rows.entry(id).or_insert_with(|| rows_before(before, id));
+                let was = rows_before(before, id)?;
+                let (all, live) = rows.entry(id).or_insert(was);
                 *live = all.saturating_sub(set.vector.as_ref().map_or(0, DeletionFile::cardinality));
             }
             Action::RemoveFragment(remove) => {
                 let Some(id) = resolve(&minted, remove.fragment) else { continue };
-                let (_, live) = rows.insert(id, (0, 0)).unwrap_or_else(|| rows_before(before, id));
+                let was = rows_before(before, id)?;
+                let (_, live) = rows.insert(id, (0, 0)).unwrap_or(was);
                 deleted += if remove.data_change { i128::from(live) } else { 0 };
             }
             Action::ResetTable(_) => {
-                let all: BTreeSet<FragmentId> = before.fragments.iter().map(|fragment| fragment.id).chain(rows.keys().copied()).collect();
+                let all: BTreeSet<FragmentId> = iter(before)?.map(|fragment| fragment.id).chain(rows.keys().copied()).collect();
                 for id in all {
-                    let (_, live) = rows.insert(id, (0, 0)).unwrap_or_else(|| rows_before(before, id));
+                    let was = rows_before(before, id)?;
+                    let (_, live) = rows.insert(id, (0, 0)).unwrap_or(was);
                     deleted += i128::from(live);
                 }
             }
@@ -155,8 +158,8 @@ fn live_rows(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> 
             | Action::AssertUniqueKeys(_) => {}
         }
     }
-    let ids = touched(before, after, transaction);
-    let (was, is) = (live(before, &ids), live(after, &ids));
+    let ids = touched(before, after, transaction)?;
+    let (was, is) = (live(before, &ids)?, live(after, &ids)?);
     if is != was + added - deleted {
         return Err(format!("{was} before, {added} added, {deleted} deleted, {is} after"));
     }
@@ -164,7 +167,7 @@ fn live_rows(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> 
 }
 
 fn one_backing(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<(), String> {
-    for fragment in touched_fragments(before, after, transaction) {
+    for fragment in touched_fragments(before, after, transaction)? {
         let mut seen = BTreeSet::new();
         if let Some(field) = fields(fragment).find(|field| !seen.insert(*field)) {
             return Err(format!("fragment {} holds field {field} twice", fragment.id));
@@ -177,8 +180,8 @@ fn one_backing(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -
 fn columns_of_fields(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<(), String> {
     let known: BTreeSet<FieldId> = after.schema.fields().iter().map(|field| field.id).collect();
     let lost = !Arc::ptr_eq(&before.schema, &after.schema) && before.schema.fields().iter().any(|field| !known.contains(&field.id));
-    let all = after.fragments.iter().filter(|_| lost);
-    for fragment in touched_fragments(before, after, transaction).chain(all) {
+    let all: Vec<&Arc<Fragment>> = if lost { iter(after)?.collect() } else { vec![] };
+    for fragment in touched_fragments(before, after, transaction)?.into_iter().chain(all) {
         if let Some(field) = fields(fragment).find(|field| !known.contains(field)) {
             return Err(format!("fragment {} holds field {field}, which is none of the schema", fragment.id));
         }
@@ -187,7 +190,7 @@ fn columns_of_fields(before: &Snapshot, after: &Snapshot, transaction: &Transact
 }
 
 fn data_files(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<(), String> {
-    for fragment in touched_fragments(before, after, transaction) {
+    for fragment in touched_fragments(before, after, transaction)? {
         for file in &fragment.files {
             file_fits(fragment, file)?;
             if file.base.is_some_and(|base| !after.bases.contains_key(&base)) {
@@ -228,7 +231,7 @@ fn deletion_vectors(before: &Snapshot, after: &Snapshot, transaction: &Transacti
             added.entry(id).or_default().push(&set.added);
         }
     }
-    for fragment in touched_fragments(before, after, transaction) {
+    for fragment in touched_fragments(before, after, transaction)? {
         let (id, cardinality) = (fragment.id, fragment.deleted_rows());
         if cardinality > fragment.physical_rows {
             return Err(format!("fragment {id} has {} rows, {cardinality} are deleted", fragment.physical_rows));
@@ -251,15 +254,25 @@ fn deletion_vectors(before: &Snapshot, after: &Snapshot, transaction: &Transacti
 }
 
 fn no_empty_fragments(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<(), String> {
-    match touched_fragments(before, after, transaction).find(|fragment| fragment.live_rows() == 0) {
+    match touched_fragments(before, after, transaction)?.into_iter().find(|fragment| fragment.live_rows() == 0) {
         Some(fragment) => Err(format!("fragment {} has none", fragment.id)),
         None => Ok(()),
     }
 }
 
 /// All rows and live rows of a fragment before the transaction.
-fn rows_before(before: &Snapshot, id: FragmentId) -> (u32, u32) {
-    before.fragments.get(id).map_or((0, 0), |fragment| (fragment.physical_rows, fragment.live_rows()))
+fn rows_before(before: &Snapshot, id: FragmentId) -> Result<(u32, u32), String> {
+    Ok(get(before, id)?.map_or((0, 0), |fragment| (fragment.physical_rows, fragment.live_rows())))
+}
+
+/// A fragment, whose page was loaded when the transaction was applied.
+fn get(snapshot: &Snapshot, id: FragmentId) -> Result<Option<&Arc<Fragment>>, String> {
+    snapshot.fragments.get(id).map_err(|error| error.to_string())
+}
+
+/// All fragments, likewise.
+fn iter(snapshot: &Snapshot) -> Result<impl Iterator<Item = &Arc<Fragment>>, String> {
+    snapshot.fragments.iter().map_err(|error| error.to_string())
 }
 
 /// The ids of the fragments that the transaction adds: the next ones that are not reserved, in the order of its actions.
@@ -300,37 +313,28 @@ fn resolve(minted: &BTreeMap<Token, FragmentId>, fragment: FragmentRef) -> Optio
 }
 
 /// The fragments that the actions name, and those whose record in the tail changed.
-fn touched(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> BTreeSet<FragmentId> {
+fn touched(before: &Snapshot, after: &Snapshot, transaction: &Transaction) -> Result<BTreeSet<FragmentId>, String> {
     let minted = minted(before, transaction);
-    let named = transaction.actions().flat_map(|action| match action {
-        Action::AddFragment(add) => vec![add.id],
-        Action::AddDataFile(add) => vec![add.fragment],
-        Action::RemoveFragment(remove) => vec![remove.fragment],
-        Action::SetDeletionFile(set) => vec![set.fragment],
-        Action::ChangeOfAddress(change) => change.sources.iter().chain(&change.targets).copied().collect(),
-        Action::TombstoneFieldData(tombstone) => vec![tombstone.fragment],
-        Action::ResetTable(_) => before.fragments.iter().map(|fragment| Ref::Committed(fragment.id)).collect(),
-        Action::AddField(_)
-        | Action::AlterField(_)
-        | Action::DropField(_)
-        | Action::ConfigUpdate(_)
-        | Action::ReserveFragmentIds(_)
-        | Action::AddBase(_)
-        | Action::AssertUniqueKeys(_) => vec![],
-    });
-    let mut touched: BTreeSet<FragmentId> = named.filter_map(|fragment| resolve(&minted, fragment)).collect();
+    let mut touched: BTreeSet<FragmentId> = transaction.fragments();
+    touched.extend(minted.values());
+    if transaction.actions().any(|action| matches!(action, Action::ResetTable(_))) {
+        touched.extend(iter(before)?.map(|fragment| fragment.id));
+    }
     let (old, new) = (before.fragments.tail(), after.fragments.tail());
     let same = |id: &FragmentId| match (old.get(id), new.get(id)) {
-        (Some(Some(old)), Some(Some(new))) => Arc::ptr_eq(old, new),
-        (Some(None), Some(None)) => true,
+        (Some(old), Some(new)) => match (&old.fragment, &new.fragment) {
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        },
         _ => false,
     };
     touched.extend(old.keys().chain(new.keys()).filter(|id| !same(id)));
-    touched
+    Ok(touched)
 }
 
-fn touched_fragments<'a>(before: &Snapshot, after: &'a Snapshot, transaction: &Transaction) -> impl Iterator<Item = &'a Arc<Fragment>> {
-    touched(before, after, transaction).into_iter().filter_map(|id| after.fragments.get(id))
+fn touched_fragments<'a>(before: &Snapshot, after: &'a Snapshot, transaction: &Transaction) -> Result<Vec<&'a Arc<Fragment>>, String> {
+    touched(before, after, transaction)?.into_iter().filter_map(|id| get(after, id).transpose()).collect()
 }
 
 /// The fields of a fragment's live columns, one for each.

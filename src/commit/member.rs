@@ -8,7 +8,6 @@ use super::reads::{self, Landed};
 use super::ticket::{Ticket, ours};
 use crate::error::{ConflictReport, Error, Result};
 use crate::faulty::{self, Fault};
-use crate::manifest::apply::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
@@ -26,9 +25,10 @@ pub(super) struct Member {
     walked: u64,
 }
 
-/// A transaction as it would land, and the table after it.
+/// A transaction as it would land, and the table before and after it, with the pages in memory that it touches.
 pub(super) struct Candidate {
     pub committed: CommittedTransaction,
+    pub before: Snapshot,
     pub after: Snapshot,
 }
 
@@ -115,17 +115,17 @@ impl Member {
         } else {
             let mut rebase = self.rebase.clone();
             let mut before = newest;
-            for Candidate { committed, after } in first {
+            for Candidate { committed, after, .. } in first {
                 over(&mut rebase, &self.ticket, log, Landed { number, committed, before: Some(before), after }).await?;
                 before = after;
             }
             copy = rebase;
             &copy
         };
-        let before = first.last().map_or(newest, |last| &last.after);
+        let mut before = first.last().map_or(newest, |last| &last.after).clone();
         let collided = |collision| conflict(&self.ticket, log.table(), collision);
         let broken = |reason: String| Error::internal(format!("table '{}', version {number}: {reason}", log.table()));
-        let rebased = rebase.finish(|id| before.fragments.get(id).is_some()).map_err(collided)?;
+        let rebased = log.finish(rebase, &mut before).await?.map_err(collided)?;
         let facts = CommitFacts {
             attempts,
             rebased_over: rebased.versions,
@@ -140,14 +140,16 @@ impl Member {
             return Ok(Verdict::Nothing { counts, facts: CommitFacts { attempts: 0, ..facts } });
         }
         let mut present = BTreeMap::new();
-        for id in rebase::vectors_needed(&rebased) {
-            if let Some(fragment) = before.fragments.get(id) {
+        let needed = rebase::vectors_needed(&rebased);
+        before = log.load_fragments(&before, &needed).await?;
+        for id in needed {
+            if let Some(fragment) = before.fragments.get(id)? {
                 present.insert(id, (*log.deleted_rows(fragment).await?).clone());
             }
         }
         let gathers = rebased.gathers.clone();
         let mut transaction = rebase::settle(rebased, present);
-        let (mut after, minted) = match apply(before, &transaction, number) {
+        let (mut after, minted) = match log.apply(&mut before, &transaction, number).await? {
             Ok(applied) => applied,
             // What no coordinate names, as a part of a field that went with its parent: it reads anew.
             Err(error) if facts.rebased_over > 0 || !first.is_empty() => {
@@ -156,14 +158,14 @@ impl Member {
             Err(error) => return Err(broken(error.to_string())),
         };
         if !gathers.is_empty() {
-            for (step, action) in gather::actions(log, &self.ticket.staged, &gathers, (before, &after, &minted), placed).await? {
+            for (step, action) in gather::actions(log, &self.ticket.staged, &gathers, (&before, &after, &minted), placed).await? {
                 let step = transaction.steps.get_mut(step).ok_or_else(|| broken(format!("there is no step {step}")))?;
                 step.actions.push(action);
             }
-            (after, _) = apply(before, &transaction, number).map_err(|error| broken(error.to_string()))?;
+            (after, _) = log.apply(&mut before, &transaction, number).await?.map_err(|error| broken(error.to_string()))?;
         }
         let committed = CommittedTransaction { transaction, minted, facts };
-        Ok(Verdict::Lands(Box::new(Candidate { committed, after })))
+        Ok(Verdict::Lands(Box::new(Candidate { committed, before, after })))
     }
 }
 

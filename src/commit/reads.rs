@@ -26,6 +26,7 @@ use crate::txn::composite::CommittedTransaction;
 use crate::txn::rebase::Collision;
 use async_trait::async_trait;
 use roaring::RoaringBitmap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -104,9 +105,12 @@ struct Seen {
 impl Seen {
     async fn of(changes: &Changes, log: &VersionLog, landed: &Landed<'_>, with_gone: bool) -> Result<Self> {
         let mut seen = Seen { added: vec![], gone: vec![], columns: vec![], untold: false };
+        let written = changes.deleted.keys().chain(changes.columns.keys()).copied();
+        let ids: BTreeSet<FragmentId> = written.chain(changes.added.iter().chain(&changes.removed).copied()).collect();
+        let after = log.load_fragments(landed.after, &ids).await?;
         for id in &changes.added {
             // Without a live row it is not there.
-            if let Some(fragment) = landed.after.fragments.get(*id) {
+            if let Some(fragment) = after.fragments.get(*id)? {
                 let rows = live_rows(log, fragment).await?;
                 seen.added.push((fragment.clone(), rows));
             }
@@ -115,18 +119,24 @@ impl Seen {
             None if with_gone || !changes.columns.is_empty() => Some(log.read(landed.number.saturating_sub(1)).await?),
             _ => None,
         };
-        let before = landed.before.or(version_before.as_deref().map(|version| &version.snapshot));
-        let old = |id: FragmentId| before.and_then(|snapshot| snapshot.fragments.get(id)).cloned();
-        let new = |id: FragmentId| landed.after.fragments.get(id).cloned();
+        let before = match landed.before.or(version_before.as_deref().map(|version| &version.snapshot)) {
+            Some(before) => Some(log.load_fragments(before, &ids).await?),
+            None => None,
+        };
+        let old = |id: FragmentId| match &before {
+            Some(snapshot) => snapshot.fragments.get(id).map(Option::<&Arc<Fragment>>::cloned),
+            None => Ok(None),
+        };
+        let new = |id: FragmentId| after.fragments.get(id).map(Option::<&Arc<Fragment>>::cloned);
         if with_gone {
             for (id, rows) in &changes.deleted {
-                match old(*id).or_else(|| new(*id)) {
+                match old(*id)?.or(new(*id)?) {
                     Some(fragment) => seen.gone.push((fragment, rows.clone())),
                     None => seen.untold = true,
                 }
             }
             for id in &changes.removed {
-                match old(*id) {
+                match old(*id)? {
                     Some(fragment) => {
                         let rows = live_rows(log, &fragment).await?;
                         seen.gone.push((fragment, rows));
@@ -137,7 +147,7 @@ impl Seen {
         }
         for (id, fields) in &changes.columns {
             let fields: Vec<FieldId> = fields.iter().copied().collect();
-            seen.columns.extend([old(*id), new(*id)].into_iter().flatten().map(|fragment| (fragment, fields.clone())));
+            seen.columns.extend([old(*id)?, new(*id)?].into_iter().flatten().map(|fragment| (fragment, fields.clone())));
         }
         Ok(seen)
     }

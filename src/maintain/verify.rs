@@ -14,7 +14,7 @@ mod structure;
 mod values;
 
 use crate::error::{Error, Result};
-use crate::manifest::decode::{DEFAULT_LIMITS, DecodeError, DecodedManifest, Transactions, decode_page, decode_transactions};
+use crate::manifest::decode::{DEFAULT_LIMITS, DecodeError, DecodedManifest, Transactions, decode_index, decode_page, decode_transactions};
 use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::store::ObjectName;
@@ -35,6 +35,8 @@ use std::sync::Arc;
 pub enum Kind {
     /// The manifest of a version.
     Manifest,
+    /// The list of a version's pages.
+    PageIndex,
     /// A page of fragment records.
     Page,
     /// Transactions beside their manifest.
@@ -54,6 +56,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Manifest => "manifest",
+            Kind::PageIndex => "page index",
             Kind::Page => "page",
             Kind::Transactions => "transactions",
             Kind::Map => "map",
@@ -221,7 +224,22 @@ impl Verifying {
     async fn pages(&mut self, manifest: &DecodedManifest) -> (Vec<Arc<Fragment>>, bool) {
         let mut fragments: BTreeMap<_, Arc<Fragment>> = BTreeMap::new();
         let mut whole = true;
-        for reference in &manifest.pages {
+        let references = match &manifest.pages {
+            None => vec![],
+            Some(index) => {
+                self.first(Kind::PageIndex, &index.path, index.size_bytes);
+                let decoded = match self.object(&index.path).await {
+                    Ok(bytes) => decode_index(&bytes, index, &DEFAULT_LIMITS).map_err(said),
+                    Err(error) => Err(error),
+                };
+                decoded.unwrap_or_else(|problem| {
+                    whole = false;
+                    self.problem(Kind::PageIndex, &index.path, problem);
+                    vec![]
+                })
+            }
+        };
+        for reference in &references {
             self.first(Kind::Page, &reference.path, reference.size_bytes);
             let decoded = match self.object(&reference.path).await {
                 Ok(bytes) => decode_page(&bytes, reference, &DEFAULT_LIMITS).map_err(said),
@@ -236,7 +254,7 @@ impl Verifying {
             }
         }
         for (id, record) in &manifest.tail {
-            match record {
+            match &record.fragment {
                 Some(fragment) => drop(fragments.insert(*id, fragment.clone())),
                 None => drop(fragments.remove(id)),
             }

@@ -4,9 +4,10 @@
 //! are dropped, and files without a live column. Cost: proportional to the actions, not to the fragments; but for an action
 //! that reaches every fragment by its meaning.
 //!
-//! Always holds: an action that names what does not exist is an error; the snapshot that was given is not changed.
+//! Always holds: an action that names what does not exist is an error; one that needs a page that is not in memory is another, which
+//! says what to load; the snapshot that was given is not changed.
 
-use super::fragments::FragmentSet;
+use super::fragments::{FragmentSet, NotLoaded};
 use super::snapshot::Snapshot;
 use crate::table::fragment::{Base, BaseId, Fragment};
 use crate::table::row_address::FragmentId;
@@ -22,12 +23,24 @@ use std::sync::Arc;
 #[error("{reason}")]
 pub struct ApplyError {
     reason: String,
+    not_loaded: Option<NotLoaded>,
 }
 
 impl ApplyError {
     /// An error of that reason.
     pub fn new(reason: impl Into<String>) -> Self {
-        ApplyError { reason: reason.into() }
+        ApplyError { reason: reason.into(), not_loaded: None }
+    }
+
+    /// What has to be in memory for an answer, if it was for the lack of that.
+    pub fn not_loaded(&self) -> Option<NotLoaded> {
+        self.not_loaded
+    }
+}
+
+impl From<NotLoaded> for ApplyError {
+    fn from(error: NotLoaded) -> Self {
+        ApplyError { reason: error.to_string(), not_loaded: Some(error) }
     }
 }
 
@@ -95,7 +108,7 @@ impl Applying {
         if id >= self.snapshot.counters.fragment {
             return Err(ApplyError::new(format!("fragment id {id} is not reserved")));
         }
-        if self.snapshot.fragments.get(id).is_some() || !self.claimed.insert(id) {
+        if self.snapshot.fragments.get(id)?.is_some() || !self.claimed.insert(id) {
             return Err(ApplyError::new(format!("there is a fragment {id} already")));
         }
         Ok(id)
@@ -162,7 +175,7 @@ impl Applying {
     /// The fragment as it is by now.
     pub(crate) fn fragment(&self, fragment: FragmentRef) -> Result<Arc<Fragment>, ApplyError> {
         let id = self.minted.fragment(fragment).ok_or_else(|| unbound("fragment", fragment))?;
-        self.snapshot.fragments.get(id).cloned().ok_or_else(|| ApplyError::new(format!("there is no fragment {id}")))
+        self.snapshot.fragments.get(id)?.cloned().ok_or_else(|| ApplyError::new(format!("there is no fragment {id}")))
     }
 
     /// The id of a field that exists.
@@ -194,15 +207,15 @@ impl Applying {
     }
 
     /// Adds a fragment or replaces its record.
-    pub(crate) fn put(&mut self, fragment: Arc<Fragment>) {
+    pub(crate) fn put(&mut self, fragment: Arc<Fragment>) -> Result<(), ApplyError> {
         self.changed.insert(fragment.id);
-        self.snapshot.fragments.put(fragment);
+        Ok(self.snapshot.fragments.put(fragment)?)
     }
 
     /// Removes a fragment.
-    pub(crate) fn remove(&mut self, id: FragmentId) {
+    pub(crate) fn remove(&mut self, id: FragmentId) -> Result<(), ApplyError> {
         self.changed.remove(&id);
-        self.snapshot.fragments.remove(id);
+        Ok(self.snapshot.fragments.remove(id)?)
     }
 
     /// Adds a field, at the end or before another one.
@@ -225,7 +238,7 @@ impl Applying {
     }
 
     /// Removes a field with its parts, and their values in every fragment.
-    pub(crate) fn drop_field(&mut self, id: FieldId) {
+    pub(crate) fn drop_field(&mut self, id: FieldId) -> Result<(), ApplyError> {
         let mut dropped = BTreeSet::from([id]);
         // Parents precede their parts.
         self.fields_mut().retain(|field| {
@@ -236,13 +249,14 @@ impl Applying {
             !goes
         });
         let holding: Vec<Arc<Fragment>> =
-            self.snapshot.fragments.iter().filter(|fragment| dropped.iter().any(|id| fragment.backing(*id).is_some())).cloned().collect();
+            self.snapshot.fragments.iter()?.filter(|fragment| dropped.iter().any(|id| fragment.backing(*id).is_some())).cloned().collect();
         for fragment in holding {
             let mut fragment = (*fragment).clone();
             fragment.tombstone(&dropped);
             fragment.updated_at = self.version();
-            self.put(Arc::new(fragment));
+            self.put(Arc::new(fragment))?;
         }
+        Ok(())
     }
 
     fn fields_mut(&mut self) -> &mut Vec<Field> {
@@ -254,11 +268,11 @@ impl Applying {
             self.snapshot.schema = Arc::new(TableSchema::new(fields).map_err(ApplyError::new)?);
         }
         for id in self.changed {
-            let Some(fragment) = self.snapshot.fragments.get(id) else { continue };
+            let Some(fragment) = self.snapshot.fragments.get(id)? else { continue };
             if fragment.live_rows() == 0 {
-                self.snapshot.fragments.remove(id);
+                self.snapshot.fragments.remove(id)?;
             } else if let Some(rest) = fragment.without_dead_files() {
-                self.snapshot.fragments.put(Arc::new(rest));
+                self.snapshot.fragments.put(Arc::new(rest))?;
             }
         }
         Ok((self.snapshot, self.minted))

@@ -167,7 +167,7 @@ fn file_rows(file: &DataFile) -> u64 {
     file.row_groups.iter().map(|rows| u64::from(*rows)).sum()
 }
 
-fn bounds_in_order(stats: &ColumnStats) -> bool {
+pub(super) fn bounds_in_order(stats: &ColumnStats) -> bool {
     let not_a_number = |bound: &Option<StatValue>| matches!(bound, Some(StatValue::Float(float)) if float.is_nan());
     if not_a_number(&stats.min) || not_a_number(&stats.max) {
         return false;

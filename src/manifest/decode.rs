@@ -1,15 +1,16 @@
 //! From bytes to values: the only way in for bytes that amend stored, or that someone else did.
 //!
 //! In goes an object as the store returned it, out comes a value, or an error that says whether the object is damaged or
-//! newer than this build. A manifest is enough to know the version, its schema and the names of its pages; pages and
-//! spilled transactions are decoded one by one and put together at the end.
+//! newer than this build. A manifest is enough to know the version, its schema and how much it holds; the page index, pages and
+//! spilled transactions are decoded one by one, when they are needed.
 //!
 //! Always holds: memory stays in proportion to the bytes and to [`Limits`]; nothing that is not known is skipped, except
 //! what is marked as informative; ids are sorted and unique, sums agree, no name leads out of the table folder.
 
-use super::check::{check_base, check_fields};
-use super::fragments::{FragmentSet, Page, PageRef};
+use super::check::{bounds_in_order, check_base, check_fields};
+use super::fragments::{FragmentSet, TailRecord};
 use super::frame::{self, FRAME_BYTES, Kind};
+use super::pages::{self, IndexRef, PageRef, Records};
 use super::record::{id_from_wire, required};
 use super::shape::{self, Shape};
 use super::snapshot::{Counters, Snapshot};
@@ -18,6 +19,7 @@ use super::wire;
 use crate::table::fragment::{Base, BaseId, Fragment};
 use crate::table::row_address::{FragmentId, MAX_ROWS_PER_FRAGMENT};
 use crate::table::schema::{Field, FieldId, TableSchema};
+use crate::table::stats::ColumnStats;
 use crate::txn::composite::{CommittedTransaction, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -71,10 +73,10 @@ pub struct DecodedManifest {
     pub low_water_mark: u64,
     /// See [`Snapshot::swept_ms`].
     pub swept_ms: u64,
-    /// The pages, sorted; still to be read.
-    pub pages: Vec<PageRef>,
+    /// The index of the pages, which is still to be read; `None` if there are none.
+    pub pages: Option<IndexRef>,
     /// The records newer than the pages, and removals.
-    pub tail: BTreeMap<FragmentId, Option<Arc<Fragment>>>,
+    pub tail: BTreeMap<FragmentId, TailRecord>,
     /// The transactions of this version.
     pub transactions: Transactions,
     /// What a writer would have to know and this build does not: reading is safe, writing is not.
@@ -117,7 +119,7 @@ pub fn decode_manifest(object: &[u8], limits: &Limits) -> Result<DecodedManifest
         bases: bases(manifest.bases, counters.base)?,
         low_water_mark: manifest.low_water_mark,
         swept_ms: manifest.swept_ms,
-        pages: page_refs(manifest.pages, limits)?,
+        pages: manifest.pages.map(|index| index_ref(index, limits)).transpose()?,
         tail: tail(manifest.tail)?,
         transactions: transactions(required(manifest.transactions, "the transactions")?, limits)?,
         unknown_writer_features: manifest.writer_features.into_iter().filter(|name| !KNOWN_FEATURES.contains(&name.as_str())).collect(),
@@ -126,7 +128,21 @@ pub fn decode_manifest(object: &[u8], limits: &Limits) -> Result<DecodedManifest
     Ok(decoded)
 }
 
-/// The fragments of the page that a manifest names.
+/// The pages that an index lists, which a manifest names.
+pub fn decode_index(object: &[u8], reference: &IndexRef, limits: &Limits) -> Result<Vec<Arc<PageRef>>, DecodeError> {
+    let payload = frame::open_named(Kind::PageIndex, object, reference.size_bytes, reference.crc32c, limits.page_bytes)?;
+    let index: wire::PageIndex = message(payload, &shape::PAGE_INDEX)?;
+    let pages = page_refs(index.pages, limits)?;
+    let fragments: u64 = pages.iter().map(|page| u64::from(page.fragments)).sum();
+    let live_rows = pages.iter().try_fold(0u64, |sum, page| sum.checked_add(page.live_rows));
+    let as_named = pages.len() as u64 == u64::from(reference.pages)
+        && pages.last().map(|page| page.last) == Some(reference.last)
+        && fragments == u64::from(reference.fragments)
+        && live_rows == Some(reference.live_rows);
+    if as_named { Ok(pages) } else { Err(DecodeError::damaged("it lists other pages than its manifest says")) }
+}
+
+/// The fragments of the page that an index names.
 pub fn decode_page(object: &[u8], reference: &PageRef, limits: &Limits) -> Result<Vec<Arc<Fragment>>, DecodeError> {
     let payload = frame::open_named(Kind::Page, object, reference.size_bytes, reference.crc32c, limits.page_bytes)?;
     let page: wire::Page = message(payload, &shape::PAGE)?;
@@ -138,10 +154,17 @@ pub fn decode_page(object: &[u8], reference: &PageRef, limits: &Limits) -> Resul
     }
     let (first, last) = (fragments.first().map(|first| first.id), fragments.last().map(|last| last.id));
     let live_rows: u64 = fragments.iter().map(|fragment| u64::from(fragment.live_rows())).sum();
+    let rows: u64 = fragments.iter().map(|fragment| u64::from(fragment.physical_rows)).sum();
     let as_named = (first, last) == (Some(reference.first), Some(reference.last))
         && fragments.len() as u64 == u64::from(reference.fragments)
-        && live_rows == reference.live_rows;
-    if as_named { Ok(fragments) } else { Err(DecodeError::damaged("it holds other fragments than its manifest says")) }
+        && (rows, live_rows) == (reference.rows, reference.live_rows);
+    if !as_named {
+        return Err(DecodeError::damaged("it holds other fragments than its index says"));
+    }
+    match pages::summaries(&fragments, reference.summaries.keys().copied()) == reference.summaries {
+        true => Ok(fragments),
+        false => Err(DecodeError::damaged("its index has another summary of it")),
+    }
 }
 
 /// The transactions in the object that a manifest names.
@@ -163,12 +186,8 @@ impl DecodedManifest {
         }
     }
 
-    /// The version, out of the manifest, its decoded pages in order, and its decoded transactions if they are outside.
-    pub fn into_version(
-        mut self,
-        pages: Vec<Arc<Vec<Arc<Fragment>>>>,
-        spilled: Option<Vec<CommittedTransaction>>,
-    ) -> Result<Version, DecodeError> {
+    /// The version, out of the manifest, and its decoded transactions if they are outside.
+    pub fn into_version(mut self, spilled: Option<Vec<CommittedTransaction>>) -> Result<Version, DecodeError> {
         let ids = self.transaction_ids();
         let inline = match &mut self.transactions {
             Transactions::Inline(transactions) => Some(std::mem::take(transactions)),
@@ -180,46 +199,41 @@ impl DecodedManifest {
         }
         self.check_transactions(&transactions)?;
         let (time_ms, writer) = (self.time_ms, std::mem::take(&mut self.writer));
-        Ok(Version { snapshot: self.into_snapshot(pages)?, transactions, time_ms, writer })
+        Ok(Version { snapshot: self.into_snapshot(), transactions, time_ms, writer })
     }
 
-    /// The table's state, out of the manifest and its decoded pages in order.
-    pub fn into_snapshot(self, pages: Vec<Arc<Vec<Arc<Fragment>>>>) -> Result<Snapshot, DecodeError> {
-        if pages.len() != self.pages.len() {
-            return Err(DecodeError::damaged(format!("{} pages, of which {} were read", self.pages.len(), pages.len())));
-        }
-        for fragment in pages.iter().flat_map(|page| page.iter()) {
-            self.check_fragment(fragment)?;
-        }
-        let removed = self.tail.iter().filter(|(_, record)| record.is_none()).map(|(id, _)| *id);
-        let known = FragmentSet::new(named(&self.pages, &pages), BTreeMap::new());
-        if let Some(id) = removed.into_iter().find(|id| known.get(*id).is_none()) {
-            return Err(DecodeError::damaged(format!("it removes fragment {id}, which no page holds")));
-        }
-        Ok(Snapshot {
+    /// The table's state, out of the manifest: its pages are not loaded.
+    pub fn into_snapshot(self) -> Snapshot {
+        Snapshot {
             version: self.version,
             table_id: self.table_id,
             schema: self.schema,
             counters: self.counters,
             config: self.config,
             bases: self.bases,
-            fragments: FragmentSet::new(named(&self.pages, &pages), self.tail),
+            fragments: FragmentSet::named(self.pages, self.tail),
             low_water_mark: self.low_water_mark,
             swept_ms: self.swept_ms,
-        })
+        }
     }
 
     /// What holds between the parts of a manifest.
     fn check(&self) -> Result<(), DecodeError> {
-        if self.pages.last().is_some_and(|page| page.last >= self.counters.fragment) {
+        if self.pages.as_ref().is_some_and(|index| index.last >= self.counters.fragment) {
             return Err(DecodeError::damaged("a page holds fragments that were never given out"));
         }
+        let (last, mut fragments, mut live_rows) =
+            self.pages.as_ref().map_or((None, 0, 0), |index| (Some(index.last), index.fragments, index.live_rows));
         for (id, record) in &self.tail {
-            match record {
-                Some(fragment) => self.check_fragment(fragment)?,
-                None if self.may_be_in_page(*id) => {}
-                None => return Err(DecodeError::damaged(format!("it removes fragment {id}, which no page holds"))),
+            if let Some(fragment) = &record.fragment {
+                self.check_fragment(fragment)?;
             }
+            let Some(hidden) = record.hidden else { continue };
+            let left = (fragments.checked_sub(1), live_rows.checked_sub(u64::from(hidden)));
+            let ((Some(fragments_left), Some(rows_left)), true) = (left, last.is_some_and(|last| *id <= last)) else {
+                return Err(DecodeError::damaged(format!("it replaces or removes fragment {id}, which no page holds")));
+            };
+            (fragments, live_rows) = (fragments_left, rows_left);
         }
         match &self.transactions {
             Transactions::Inline(transactions) => self.check_transactions(transactions),
@@ -227,24 +241,8 @@ impl DecodedManifest {
         }
     }
 
-    fn may_be_in_page(&self, id: FragmentId) -> bool {
-        let at = self.pages.partition_point(|page| page.last < id);
-        self.pages.get(at).is_some_and(|page| page.first <= id)
-    }
-
-    /// Refuses a fragment that this version cannot have.
     fn check_fragment(&self, fragment: &Fragment) -> Result<(), DecodeError> {
-        let fields = fragment.files.iter().flat_map(|file| &file.columns).filter_map(|column| column.field);
-        if fragment.id >= self.counters.fragment || fields.into_iter().any(|field| field >= self.counters.field) {
-            return Err(DecodeError::damaged(format!("fragment {} or a field in it was never given out", fragment.id)));
-        }
-        if let Some(file) = fragment.files.iter().find(|file| file.base.is_some_and(|base| !self.bases.contains_key(&base))) {
-            return Err(DecodeError::damaged(format!("'{}' lies in a base that the table does not have", file.path)));
-        }
-        if fragment.updated_at > self.version {
-            return Err(DecodeError::damaged(format!("fragment {} was updated in version {}", fragment.id, fragment.updated_at)));
-        }
-        Ok(())
+        check_fragment_of(fragment, self.version, self.counters, &self.bases)
     }
 
     /// Refuses transactions that this version cannot have applied.
@@ -261,15 +259,42 @@ impl DecodedManifest {
     }
 }
 
+/// Refuses the records of a page that this version cannot have, or that its tail says otherwise of.
+pub fn check_page(snapshot: &Snapshot, page: &PageRef, records: &Records) -> Result<(), DecodeError> {
+    for fragment in records.iter() {
+        check_fragment_of(fragment, snapshot.version, snapshot.counters, &snapshot.bases)?;
+    }
+    for (id, record) in snapshot.fragments.tail().range(page.first..=page.last) {
+        let at = records.binary_search_by_key(id, |fragment| fragment.id).ok();
+        if at.and_then(|at| records.get(at)).map(|fragment| fragment.live_rows()) != record.hidden {
+            return Err(DecodeError::damaged(format!(
+                "it has another fragment {id} than the manifest of version {} says",
+                snapshot.version
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a fragment that a version cannot have.
+fn check_fragment_of(fragment: &Fragment, version: u64, counters: Counters, bases: &BTreeMap<BaseId, Base>) -> Result<(), DecodeError> {
+    let fields = fragment.files.iter().flat_map(|file| &file.columns).filter_map(|column| column.field);
+    if fragment.id >= counters.fragment || fields.into_iter().any(|field| field >= counters.field) {
+        return Err(DecodeError::damaged(format!("fragment {} or a field in it was never given out", fragment.id)));
+    }
+    if let Some(file) = fragment.files.iter().find(|file| file.base.is_some_and(|base| !bases.contains_key(&base))) {
+        return Err(DecodeError::damaged(format!("'{}' lies in a base that the table does not have", file.path)));
+    }
+    if fragment.updated_at > version {
+        return Err(DecodeError::damaged(format!("fragment {} was updated in version {}", fragment.id, fragment.updated_at)));
+    }
+    Ok(())
+}
+
 /// Refuses foreign bytes of the wrong shape, then decodes them.
 pub(super) fn message<M: prost::Message + Default>(payload: &[u8], shape: &Shape) -> Result<M, DecodeError> {
     shape::check(payload, shape)?;
     M::decode(payload).map_err(|error| DecodeError::damaged(error.to_string()))
-}
-
-fn named(references: &[PageRef], pages: &[Arc<Vec<Arc<Fragment>>>]) -> Vec<Page> {
-    let pages = references.iter().zip(pages);
-    pages.map(|(reference, fragments)| Page { reference: Some(reference.clone()), fragments: fragments.clone() }).collect()
 }
 
 /// The bases by id: given out, and no two of one name or location.
@@ -297,7 +322,29 @@ fn follows(last: Option<FragmentId>, next: FragmentId) -> Result<(), DecodeError
     }
 }
 
-fn page_refs(pages: Vec<wire::PageRef>, limits: &Limits) -> Result<Vec<PageRef>, DecodeError> {
+fn index_ref(index: wire::IndexRef, limits: &Limits) -> Result<IndexRef, DecodeError> {
+    check_path(&index.path).map_err(DecodeError::Damaged)?;
+    let index = IndexRef {
+        path: index.path,
+        size_bytes: index.size_bytes,
+        crc32c: index.crc32c,
+        pages: index.pages,
+        last: FragmentId(index.last),
+        fragments: index.fragments,
+        live_rows: index.live_rows,
+    };
+    let adds_up = (FRAME_BYTES as u64..=limits.page_bytes).contains(&index.size_bytes)
+        && (1..=index.fragments).contains(&index.pages)
+        && index.last <= FragmentId::MAX
+        && index.fragments - 1 <= index.last.0
+        && index.live_rows <= u64::from(index.fragments) * MAX_ROWS_PER_FRAGMENT;
+    match adds_up {
+        true => Ok(index),
+        false => Err(DecodeError::damaged(format!("the numbers of the page index '{}' do not add up", index.path))),
+    }
+}
+
+fn page_refs(pages: Vec<wire::PageRef>, limits: &Limits) -> Result<Vec<Arc<PageRef>>, DecodeError> {
     let mut last = None;
     let mut references = Vec::with_capacity(pages.len());
     for page in pages {
@@ -309,34 +356,52 @@ fn page_refs(pages: Vec<wire::PageRef>, limits: &Limits) -> Result<Vec<PageRef>,
             && FragmentId(page.last) <= FragmentId::MAX
             && (1..=shape::MAX_FRAGMENTS_IN_PAGE).contains(&page.fragments)
             && page.fragments - 1 <= page.last - page.first
-            && page.live_rows <= most_rows;
+            && page.rows <= most_rows
+            && page.live_rows <= page.rows;
         if !adds_up {
             return Err(DecodeError::damaged(format!("the numbers of page '{}' do not add up", page.path)));
         }
         last = Some(FragmentId(page.last));
-        references.push(PageRef {
+        let mut summaries = BTreeMap::new();
+        for summary in page.summaries {
+            let (field, stats) = <(FieldId, ColumnStats)>::try_from(summary)?;
+            let follows = summaries.last_key_value().is_none_or(|(last, _)| *last < field);
+            if !follows || field.0 < 1 || !bounds_in_order(&stats) || summaries.len() == pages::MAX_SUMMARIES {
+                return Err(DecodeError::damaged(format!("the summary of field {field} in page '{}' does not add up", page.path)));
+            }
+            summaries.insert(field, stats);
+        }
+        references.push(Arc::new(PageRef {
             path: page.path,
             size_bytes: page.size_bytes,
             crc32c: page.crc32c,
             first: FragmentId(page.first),
             last: FragmentId(page.last),
             fragments: page.fragments,
+            rows: page.rows,
             live_rows: page.live_rows,
-        });
+            summaries,
+        }));
     }
     Ok(references)
 }
 
-fn tail(records: Vec<wire::TailRecord>) -> Result<BTreeMap<FragmentId, Option<Arc<Fragment>>>, DecodeError> {
+fn tail(records: Vec<wire::TailRecord>) -> Result<BTreeMap<FragmentId, TailRecord>, DecodeError> {
     use wire::tail_record::Record;
     let mut tail = BTreeMap::new();
     for record in records {
-        let (id, record) = match required(record.record, "a record of the tail")? {
-            Record::Put(fragment) => (FragmentId(fragment.id), Some(Arc::new(Fragment::try_from(fragment)?))),
-            Record::Removed(id) => (FragmentId(id), None),
+        let (id, fragment, hidden) = match required(record.record, "a record of the tail")? {
+            Record::Added(fragment) => (fragment.id, Some(fragment), None),
+            Record::Replaced(wire::Replacement { fragment, hidden_live_rows }) => {
+                let fragment = required(fragment, "the fragment of a record of the tail")?;
+                (fragment.id, Some(fragment), Some(hidden_live_rows))
+            }
+            Record::Removed(wire::Removal { id, hidden_live_rows }) => (id, None, Some(hidden_live_rows)),
         };
+        let id = FragmentId(id);
+        let fragment = fragment.map(Fragment::try_from).transpose()?.map(Arc::new);
         follows(tail.last_key_value().map(|(last, _)| *last), id)?;
-        tail.insert(id, record);
+        tail.insert(id, TailRecord { fragment, hidden });
     }
     Ok(tail)
 }

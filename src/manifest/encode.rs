@@ -2,22 +2,27 @@
 //!
 //! ```text
 //!   1  encode_page          for every page without a name     -> write it, then name it with EncodedPage::reference
-//!   2  encode_transactions  if it does not fit inline         -> write it, then name it with EncodedTransactions::reference
-//!   3  encode_manifest      of a version whose pages all have names
+//!   2  encode_index         if there is a new page            -> write it, then name it with EncodedIndex::reference
+//!   3  encode_transactions  if it does not fit inline         -> write it, then name it with EncodedTransactions::reference
+//!   4  encode_manifest      of a version whose page index has a name
 //! ```
 //!
 //! Always holds: every object is read back before it is returned, so nothing is published that this build could not read
 //! or would read as something else; equal values give equal bytes.
 
-use super::decode::{DEFAULT_LIMITS, DecodeError, DecodedManifest, Transactions, decode_manifest, decode_page, decode_transactions};
-use super::fragments::PageRef;
+use super::decode::{
+    DEFAULT_LIMITS, DecodeError, DecodedManifest, Transactions, decode_index, decode_manifest, decode_page, decode_transactions,
+};
+use super::fragments::TailRecord;
 use super::frame::{self, Kind};
+use super::pages::{self, IndexRef, PageRef};
 use super::record::id_to_wire;
 use super::version::{TransactionsRef, Version};
 use super::wire;
 use crate::error::Error;
 use crate::table::fragment::Fragment;
 use crate::table::row_address::FragmentId;
+use crate::table::schema::FieldId;
 use crate::txn::action::Action;
 use crate::txn::composite::{CommittedTransaction, TransactionId};
 use bytes::Bytes;
@@ -62,14 +67,14 @@ pub struct EncodedPage {
 }
 
 impl EncodedPage {
-    /// The page as a manifest names it, once it is written under `path`.
+    /// The page as the index names it, once it is written under `path`.
     pub fn reference(&self, path: impl Into<String>) -> PageRef {
         PageRef { path: path.into(), ..self.unnamed.clone() }
     }
 }
 
-/// The page of these fragments, which are sorted by id.
-pub fn encode_page(fragments: &[Arc<Fragment>]) -> Result<EncodedPage, EncodeError> {
+/// The page of these fragments, which are sorted by id, with summaries of some fields.
+pub fn encode_page(fragments: &[Arc<Fragment>], summarised: &[FieldId]) -> Result<EncodedPage, EncodeError> {
     let (Some(first), Some(last)) = (fragments.first(), fragments.last()) else {
         return Err(EncodeError::new("a page without fragments"));
     };
@@ -82,10 +87,46 @@ pub fn encode_page(fragments: &[Arc<Fragment>]) -> Result<EncodedPage, EncodeErr
         first: first.id,
         last: last.id,
         fragments: fragments.len() as u32,
+        rows: fragments.iter().map(|fragment| u64::from(fragment.physical_rows)).sum(),
         live_rows: fragments.iter().map(|fragment| u64::from(fragment.live_rows())).sum(),
+        summaries: pages::summaries(fragments, summarised.iter().copied()),
     };
     same(&decode_page(&bytes, &unnamed, &DEFAULT_LIMITS)?[..], fragments, "fragments")?;
     Ok(EncodedPage { bytes, unnamed })
+}
+
+/// A page index to write.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EncodedIndex {
+    /// The object.
+    pub bytes: Bytes,
+    unnamed: IndexRef,
+}
+
+impl EncodedIndex {
+    /// The index as a manifest names it, once it is written under `path`.
+    pub fn reference(&self, path: impl Into<String>) -> IndexRef {
+        IndexRef { path: path.into(), ..self.unnamed.clone() }
+    }
+}
+
+/// The index of these pages, which are sorted by their ids.
+pub fn encode_index(pages: &[Arc<PageRef>]) -> Result<EncodedIndex, EncodeError> {
+    let Some(last) = pages.last() else { return Err(EncodeError::new("an index without pages")) };
+    let fragments: u64 = pages.iter().map(|page| u64::from(page.fragments)).sum();
+    let index = wire::PageIndex { pages: pages.iter().map(|page| (&**page).into()).collect() };
+    let bytes = frame::seal(Kind::PageIndex, &index.encode_to_vec());
+    let unnamed = IndexRef {
+        path: String::new(),
+        size_bytes: bytes.len() as u64,
+        crc32c: frame::checksum(&bytes).unwrap_or_default(),
+        pages: pages.len() as u32,
+        last: last.last,
+        fragments: u32::try_from(fragments).map_err(|_| EncodeError::new("more fragments than there are ids"))?,
+        live_rows: pages.iter().map(|page| page.live_rows).sum(),
+    };
+    same(&decode_index(&bytes, &unnamed, &DEFAULT_LIMITS)?[..], pages, "pages")?;
+    Ok(EncodedIndex { bytes, unnamed })
 }
 
 /// A file of transactions to write, if they do not fit into a manifest.
@@ -128,18 +169,20 @@ pub fn encode_transactions(transactions: &[CommittedTransaction]) -> Result<Enco
 pub struct EncodedManifest {
     /// The object.
     pub bytes: Bytes,
-    /// How many of its bytes the tail takes: more than some 128 KiB are worth a fold.
+    /// How many of its bytes the tail takes.
     pub tail_bytes: usize,
 }
 
-/// The manifest of a version, all pages of which have names. `spilled` names its transactions if they are an object of
+/// The manifest of a version, the page index of which has a name. `spilled` names its transactions if they are an object of
 /// their own, which they must be when [`EncodedTransactions::needs_object`].
 pub fn encode_manifest(version: &Version, spilled: Option<&TransactionsRef>) -> Result<EncodedManifest, EncodeError> {
     let Version { snapshot, transactions, time_ms, writer } = version;
-    let unnamed = || EncodeError::new("a page that has no name yet");
-    let pages = snapshot.fragments.pages().iter().map(|page| page.reference.clone().ok_or_else(unnamed));
-    let pages = pages.collect::<Result<Vec<PageRef>, _>>()?;
-    let tail: Vec<wire::TailRecord> = snapshot.fragments.tail().iter().map(|(id, record)| tail_record(*id, record.as_deref())).collect();
+    let index = snapshot.fragments.index();
+    if index.is_none() && snapshot.fragments.pages().is_ok_and(|pages| !pages.is_empty()) {
+        return Err(EncodeError::new("pages that have no name yet"));
+    }
+    let tail = snapshot.fragments.tail().iter().map(|(id, record)| tail_record(*id, record));
+    let tail = tail.collect::<Result<Vec<wire::TailRecord>, _>>()?;
     let tail_bytes = tail.iter().map(Message::encoded_len).sum();
     let manifest = wire::Manifest {
         version: snapshot.version,
@@ -157,7 +200,7 @@ pub fn encode_manifest(version: &Version, spilled: Option<&TransactionsRef>) -> 
         config: snapshot.config.clone(),
         low_water_mark: snapshot.low_water_mark,
         swept_ms: snapshot.swept_ms,
-        pages: pages.iter().map(page_ref).collect(),
+        pages: index.map(|index| (&**index).into()),
         tail,
         transactions: Some(place(transactions, spilled)?),
         bases: snapshot
@@ -178,7 +221,7 @@ pub fn encode_manifest(version: &Version, spilled: Option<&TransactionsRef>) -> 
         bases: snapshot.bases.clone(),
         low_water_mark: snapshot.low_water_mark,
         swept_ms: snapshot.swept_ms,
-        pages,
+        pages: index.map(|index| (**index).clone()),
         tail: snapshot.fragments.tail().clone(),
         transactions: spilled.map_or_else(|| Transactions::Inline(transactions.clone()), |object| Transactions::Object(object.clone())),
         unknown_writer_features: Vec::new(),
@@ -232,21 +275,17 @@ fn place(transactions: &[CommittedTransaction], spilled: Option<&TransactionsRef
     Ok(wire::Transactions { place: Some(place) })
 }
 
-fn tail_record(id: FragmentId, record: Option<&Fragment>) -> wire::TailRecord {
+fn tail_record(id: FragmentId, record: &TailRecord) -> Result<wire::TailRecord, EncodeError> {
     use wire::tail_record::Record;
-    wire::TailRecord { record: Some(record.map_or(Record::Removed(id.0), |fragment| Record::Put(fragment.into()))) }
-}
-
-fn page_ref(page: &PageRef) -> wire::PageRef {
-    wire::PageRef {
-        path: page.path.clone(),
-        size_bytes: page.size_bytes,
-        crc32c: page.crc32c,
-        first: page.first.0,
-        last: page.last.0,
-        fragments: page.fragments,
-        live_rows: page.live_rows,
-    }
+    let record = match (record.fragment.as_deref(), record.hidden) {
+        (Some(fragment), None) => Record::Added(fragment.into()),
+        (Some(fragment), Some(hidden_live_rows)) => {
+            Record::Replaced(wire::Replacement { fragment: Some(fragment.into()), hidden_live_rows })
+        }
+        (None, Some(hidden_live_rows)) => Record::Removed(wire::Removal { id: id.0, hidden_live_rows }),
+        (None, None) => return Err(EncodeError::new(format!("the removal of fragment {id}, which no page holds"))),
+    };
+    Ok(wire::TailRecord { record: Some(record) })
 }
 
 #[cfg(test)]

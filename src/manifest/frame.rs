@@ -64,6 +64,8 @@ pub enum Kind {
     Manifest,
     /// A page of fragment records.
     Page,
+    /// The list of a version's pages.
+    PageIndex,
     /// Transactions that do not fit into their manifest.
     Transactions,
     /// A change-of-address map.
@@ -74,13 +76,14 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 5] = [Kind::Manifest, Kind::Page, Kind::Transactions, Kind::Moves, Kind::Catalog];
+    pub const ALL: [Kind; 6] = [Kind::Manifest, Kind::Page, Kind::PageIndex, Kind::Transactions, Kind::Moves, Kind::Catalog];
 
     /// The first eight bytes of an object of this kind.
     pub fn magic(self) -> [u8; 8] {
         match self {
             Kind::Manifest => *b"AMENDMF\x01",
             Kind::Page => *b"AMENDPG\x01",
+            Kind::PageIndex => *b"AMENDPI\x01",
             Kind::Transactions => *b"AMENDTX\x01",
             Kind::Moves => *b"AMENDMV\x01",
             Kind::Catalog => *b"AMENDCT\x01",
@@ -91,6 +94,7 @@ impl Kind {
         match self {
             Kind::Manifest => "a manifest",
             Kind::Page => "a page",
+            Kind::PageIndex => "a page index",
             Kind::Transactions => "a file of transactions",
             Kind::Moves => "a change-of-address map",
             Kind::Catalog => "a catalog",

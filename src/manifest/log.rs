@@ -1,14 +1,15 @@
 //! The versions of one table, read from its store and kept in memory.
 //!
 //! The newest version is found by probing from the newest one known: names are made so that no listing is needed, and
-//! the work does not grow with the table's history. Versions are immutable, so what was read once is read no more.
+//! the work does not grow with the table's history. Versions are immutable, so what was read once is read no more. A version is read
+//! without its pages; who looks at fragments says which, and gets the version with the pages for that (`log/pages.rs`).
 //!
 //! Always holds: what is damaged or missing is an error that names the table and the object; nothing is created here.
 
 use super::called::Called;
 use super::decode::{self, DEFAULT_LIMITS, DecodeError, DecodedManifest, Transactions};
 use super::leases::{Lease, Leases};
-use super::reach;
+use super::pages::{Page, Records};
 use super::version::Version;
 use crate::error::{Error, Result};
 use crate::store::path::VERSIONS_FOLDER;
@@ -19,11 +20,16 @@ use crate::txn::action::{Action, MapLocation};
 use crate::txn::address_map::{self, AddressMap};
 use crate::txn::composite::CommittedTransaction;
 use bytes::Bytes;
+use cache::Cache;
 use roaring::RoaringBitmap;
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+mod applying;
+mod cache;
+mod pages;
 
 /// How often the newest version is looked for, if it is removed as soon as it is found.
 const MAX_LOOKS: u32 = 5;
@@ -32,8 +38,12 @@ const MAX_LOOKS: u32 = 5;
 const TRUSTED_MS: u64 = 3_600_000;
 /// How many versions are kept in memory.
 const KEPT_VERSIONS: usize = 64;
-/// How many pages, vectors and maps are kept in memory.
+/// How many vectors and maps are kept in memory.
 const KEPT_OBJECTS: usize = 4096;
+/// How many bytes the pages take that are kept in memory, roughly.
+const KEPT_PAGES_BYTES: u64 = 128 << 20;
+/// How many bytes the lists of pages take that are kept in memory, roughly.
+const KEPT_INDEXES_BYTES: u64 = 16 << 20;
 
 /// The versions of one table.
 #[derive(Debug)]
@@ -46,7 +56,8 @@ pub struct VersionLog {
     /// Whether the table was dropped by this process: handles on it that are still held find no newest version.
     dropped: AtomicBool,
     versions: Mutex<BTreeMap<u64, Arc<Version>>>,
-    pages: Mutex<HashMap<String, Arc<Vec<Arc<Fragment>>>>>,
+    pages: Cache<Records>,
+    indexes: Cache<Arc<Vec<Page>>>,
     vectors: Mutex<HashMap<(String, u64), Arc<RoaringBitmap>>>,
     maps: Mutex<HashMap<String, Arc<AddressMap>>>,
     attached: OnceLock<Arc<dyn Any + Send + Sync>>,
@@ -63,7 +74,8 @@ impl VersionLog {
             looked_ms: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             versions: Mutex::default(),
-            pages: Mutex::default(),
+            pages: Cache::new(KEPT_PAGES_BYTES),
+            indexes: Cache::new(KEPT_INDEXES_BYTES),
             vectors: Mutex::default(),
             maps: Mutex::default(),
             attached: OnceLock::new(),
@@ -263,9 +275,8 @@ impl VersionLog {
             return Ok(None);
         }
         let Some(decoded) = self.manifest(number).await? else { return Ok(None) };
-        let pages = self.pages(&decoded).await?;
         let spilled = self.spilled(&decoded).await?;
-        let version = decoded.into_version(pages, spilled).map_err(|e| self.bad(ObjectName::version(number).as_str(), e))?;
+        let version = decoded.into_version(spilled).map_err(|e| self.bad(ObjectName::version(number).as_str(), e))?;
         let version = Arc::new(version);
         self.remember(version.clone());
         Ok(Some(version))
@@ -289,36 +300,6 @@ impl VersionLog {
             Some(time_ms) => Ok(Some(time_ms)),
             None => Ok(self.manifest(number).await?.map(|manifest| manifest.time_ms)),
         }
-    }
-
-    /// The objects that a version needs, its manifest not among them; `None` if the manifest is not there.
-    pub async fn objects_needed(&self, number: u64) -> Result<Option<BTreeSet<String>>> {
-        let Some(decoded) = self.manifest(number).await? else { return Ok(None) };
-        let mut needed = BTreeSet::new();
-        reach::of_manifest(&decoded, &mut needed);
-        for page in self.pages(&decoded).await? {
-            // The tail's records are newer.
-            reach::of_fragments(page.iter().filter(|fragment| !decoded.tail.contains_key(&fragment.id)), &mut needed);
-        }
-        reach::of_transactions(&self.spilled(&decoded).await?.unwrap_or_default(), &mut needed);
-        Ok(Some(needed))
-    }
-
-    async fn pages(&self, manifest: &DecodedManifest) -> Result<Vec<Arc<Vec<Arc<Fragment>>>>> {
-        let mut pages = Vec::with_capacity(manifest.pages.len());
-        for reference in &manifest.pages {
-            let cached = lock(&self.pages).get(&reference.path).cloned();
-            let fragments = match cached {
-                Some(fragments) => fragments,
-                None => {
-                    let bytes = self.object(&reference.path).await?;
-                    let fragments = decode::decode_page(&bytes, reference, &DEFAULT_LIMITS).map_err(|e| self.bad(&reference.path, e))?;
-                    keep(&self.pages, reference.path.clone(), Arc::new(fragments))
-                }
-            };
-            pages.push(fragments);
-        }
-        Ok(pages)
     }
 
     async fn spilled(&self, manifest: &DecodedManifest) -> Result<Option<Vec<CommittedTransaction>>> {

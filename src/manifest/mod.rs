@@ -4,6 +4,7 @@
 //!   Version  = Snapshot + the transactions that made it + when and by whom
 //!   Snapshot = schema, counters, settings, FragmentSet
 //!   FragmentSet = immutable pages of fragment records  <- overridden by a bounded tail
+//!                 an index lists the pages; records are loaded where they are asked for
 //!
 //!   apply   Snapshot + Transaction -> Snapshot         pure
 //!   encode  Version -> bytes, read back before anyone else sees them
@@ -24,6 +25,7 @@ pub mod fragments;
 pub mod frame;
 pub mod leases;
 pub mod log;
+pub mod pages;
 mod reach;
 pub(crate) mod record;
 mod shape;

@@ -11,10 +11,10 @@ use crate::txn::composite::CommittedTransaction;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a manifest names, but for what its pages and its spilled transactions name in turn.
+/// What a manifest names, but for what its page index and its spilled transactions name in turn.
 pub fn of_manifest(manifest: &DecodedManifest, into: &mut BTreeSet<String>) {
-    into.extend(manifest.pages.iter().map(|page| page.path.clone()));
-    of_fragments(manifest.tail.values().flatten(), into);
+    into.extend(manifest.pages.iter().map(|index| index.path.clone()));
+    of_fragments(manifest.tail.values().filter_map(|record| record.fragment.as_ref()), into);
     match &manifest.transactions {
         Transactions::Object(reference) => drop(into.insert(reference.path.clone())),
         Transactions::Inline(transactions) => of_transactions(transactions, into),

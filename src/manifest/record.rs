@@ -5,6 +5,7 @@
 
 use super::check::{check_data_file, check_fragment};
 use super::frame::DecodeError;
+use super::pages::{IndexRef, PageRef};
 use super::wire::{self, TOMBSTONE};
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{BaseId, BlockChecksums, DataFile, FileColumn, Fragment, SortKey};
@@ -182,6 +183,55 @@ impl TryFrom<wire::FileColumn> for FileColumn {
                 null_count: column.null_count,
             },
         })
+    }
+}
+
+impl From<&IndexRef> for wire::IndexRef {
+    fn from(index: &IndexRef) -> Self {
+        wire::IndexRef {
+            path: index.path.clone(),
+            size_bytes: index.size_bytes,
+            crc32c: index.crc32c,
+            pages: index.pages,
+            last: index.last.0,
+            fragments: index.fragments,
+            live_rows: index.live_rows,
+        }
+    }
+}
+
+impl From<&PageRef> for wire::PageRef {
+    fn from(page: &PageRef) -> Self {
+        let summary = |(field, stats): (&FieldId, &ColumnStats)| wire::Summary {
+            field: field.0,
+            null_count: stats.null_count,
+            min: stats.min.as_ref().map(wire::StatValue::from),
+            max: stats.max.as_ref().map(wire::StatValue::from),
+        };
+        wire::PageRef {
+            path: page.path.clone(),
+            size_bytes: page.size_bytes,
+            crc32c: page.crc32c,
+            first: page.first.0,
+            last: page.last.0,
+            fragments: page.fragments,
+            live_rows: page.live_rows,
+            rows: page.rows,
+            summaries: page.summaries.iter().map(summary).collect(),
+        }
+    }
+}
+
+impl TryFrom<wire::Summary> for (FieldId, ColumnStats) {
+    type Error = DecodeError;
+
+    fn try_from(summary: wire::Summary) -> Result<Self, DecodeError> {
+        let stats = ColumnStats {
+            min: summary.min.map(StatValue::try_from).transpose()?,
+            max: summary.max.map(StatValue::try_from).transpose()?,
+            null_count: summary.null_count,
+        };
+        Ok((FieldId(summary.field), stats))
     }
 }
 

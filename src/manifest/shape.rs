@@ -11,6 +11,9 @@
 
 use super::frame::DecodeError;
 use Kind::{Bytes, Fixed32, Fixed64, Message, Packed, Reserved, Text, Varint};
+use actions::COMMITTED_TRANSACTION;
+
+mod actions;
 
 /// Field numbers from here on tell something that a reader may do without.
 pub(super) const FIRST_INFORMATIVE: u32 = 1000;
@@ -106,13 +109,17 @@ pub(super) static MANIFEST: Shape = Shape {
         one(8, "counters", Message(&COUNTERS)),
         many(9, "config", Message(&ENTRY), MAX_ENTRIES),
         one(10, "low_water_mark", Varint),
-        many(11, "pages", Message(&PAGE_REF), MAX_PAGES),
+        one(11, "pages", Reserved),
         many(12, "tail", Message(&TAIL_RECORD), MAX_TAIL),
         one(13, "transactions", Message(&TRANSACTIONS)),
         many(14, "bases", Message(&BASE), MAX_BASES),
         one(15, "swept_ms", Varint),
+        one(16, "pages", Message(&INDEX_REF)),
     ],
 };
+
+pub(super) static PAGE_INDEX: Shape =
+    Shape { name: "PageIndex", one_of: false, fields: &[many(1, "pages", Message(&PAGE_REF), MAX_PAGES)] };
 
 pub(super) static PAGE: Shape =
     Shape { name: "Page", one_of: false, fields: &[many(1, "fragments", Message(&FRAGMENT), MAX_FRAGMENTS_IN_PAGE)] };
@@ -142,6 +149,20 @@ static COUNTERS: Shape =
 
 static BASE: Shape = Shape { name: "Base", one_of: false, fields: &[one(1, "id", Varint), one(2, "name", Text), one(3, "location", Text)] };
 
+static INDEX_REF: Shape = Shape {
+    name: "IndexRef",
+    one_of: false,
+    fields: &[
+        one(1, "path", Text),
+        one(2, "size_bytes", Varint),
+        one(3, "crc32c", Fixed32),
+        one(4, "pages", Varint),
+        one(5, "last", Varint),
+        one(6, "fragments", Varint),
+        one(7, "live_rows", Varint),
+    ],
+};
+
 static PAGE_REF: Shape = Shape {
     name: "PageRef",
     one_of: false,
@@ -153,11 +174,37 @@ static PAGE_REF: Shape = Shape {
         one(5, "last", Varint),
         one(6, "fragments", Varint),
         one(7, "live_rows", Varint),
+        one(8, "rows", Varint),
+        many(9, "summaries", Message(&SUMMARY), MAX_FIELDS),
     ],
 };
 
-static TAIL_RECORD: Shape =
-    Shape { name: "TailRecord", one_of: true, fields: &[one(1, "put", Message(&FRAGMENT)), one(2, "removed", Varint)] };
+static SUMMARY: Shape = Shape {
+    name: "Summary",
+    one_of: false,
+    fields: &[
+        one(1, "field", Varint),
+        one(2, "null_count", Varint),
+        one(3, "min", Message(&STAT_VALUE)),
+        one(4, "max", Message(&STAT_VALUE)),
+    ],
+};
+
+static TAIL_RECORD: Shape = Shape {
+    name: "TailRecord",
+    one_of: true,
+    fields: &[
+        one(1, "added", Message(&FRAGMENT)),
+        one(2, "removed", Reserved),
+        one(3, "replaced", Message(&REPLACEMENT)),
+        one(4, "removed", Message(&REMOVAL)),
+    ],
+};
+
+static REPLACEMENT: Shape =
+    Shape { name: "Replacement", one_of: false, fields: &[one(1, "fragment", Message(&FRAGMENT)), one(2, "hidden_live_rows", Varint)] };
+
+static REMOVAL: Shape = Shape { name: "Removal", one_of: false, fields: &[one(1, "id", Varint), one(2, "hidden_live_rows", Varint)] };
 
 static TRANSACTIONS: Shape = Shape {
     name: "Transactions",
@@ -289,213 +336,6 @@ static PUFFIN_BLOB: Shape = Shape {
         one(5, "crc32c", Fixed32),
     ],
 };
-
-static COMMITTED_TRANSACTION: Shape = Shape {
-    name: "CommittedTransaction",
-    one_of: false,
-    fields: &[one(1, "transaction", Message(&TRANSACTION)), one(2, "minted", Message(&MINTED)), one(3, "facts", Message(&COMMIT_FACTS))],
-};
-
-static TRANSACTION: Shape = Shape {
-    name: "Transaction",
-    one_of: false,
-    fields: &[one(1, "id", Bytes), one(2, "read_version", Varint), many(3, "steps", Message(&STEP), MAX_STEPS)],
-};
-
-static STEP: Shape = Shape {
-    name: "Step",
-    one_of: false,
-    fields: &[
-        one(1, "operation", Text),
-        one(2, "statement", Text),
-        many(3, "actions", Message(&ACTION), MAX_ACTIONS),
-        one(4, "counts", Message(&ROW_COUNTS)),
-    ],
-};
-
-static ROW_COUNTS: Shape = Shape {
-    name: "RowCounts",
-    one_of: false,
-    fields: &[one(1, "inserted", Varint), one(2, "updated", Varint), one(3, "deleted", Varint), one(4, "moved", Varint)],
-};
-
-static MINTED: Shape = Shape {
-    name: "Minted",
-    one_of: false,
-    fields: &[
-        many(1, "fragments", Message(&MINTED_FRAGMENT), MAX_ACTIONS),
-        many(2, "fields", Message(&MINTED_FIELD), MAX_ACTIONS),
-        many(3, "bases", Message(&MINTED_BASE), MAX_ACTIONS),
-    ],
-};
-
-static MINTED_FRAGMENT: Shape = Shape { name: "MintedFragment", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
-
-static MINTED_FIELD: Shape = Shape { name: "MintedField", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
-
-static MINTED_BASE: Shape = Shape { name: "MintedBase", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
-
-static COMMIT_FACTS: Shape = Shape {
-    name: "CommitFacts",
-    one_of: false,
-    fields: &[
-        one(1, "attempts", Varint),
-        one(2, "rebased_over", Varint),
-        one(3, "rows_carried", Varint),
-        one(4, "vectors_merged", Varint),
-        one(5, "groups_dropped", Varint),
-        one(6, "reran", Varint),
-    ],
-};
-
-static FRAGMENT_REF: Shape = Shape { name: "FragmentRef", one_of: true, fields: &[one(1, "committed", Varint), one(2, "local", Varint)] };
-
-static FIELD_REF: Shape = Shape { name: "FieldRef", one_of: true, fields: &[one(1, "committed", Varint), one(2, "local", Varint)] };
-
-static BASE_REF: Shape = Shape { name: "BaseRef", one_of: true, fields: &[one(1, "committed", Varint), one(2, "local", Varint)] };
-
-static ACTION: Shape = Shape {
-    name: "Action",
-    one_of: true,
-    fields: &[
-        one(1, "AddFragment", Message(&ADD_FRAGMENT)),
-        one(2, "AddDataFile", Message(&ADD_DATA_FILE)),
-        one(3, "AddField", Message(&ADD_FIELD)),
-        one(4, "AddBase", Message(&ADD_BASE)),
-        one(5, "TombstoneFieldData", Message(&TOMBSTONE_FIELD_DATA)),
-        one(6, "RemoveFragment", Message(&REMOVE_FRAGMENT)),
-        one(7, "SetDeletionFile", Message(&SET_DELETION_FILE)),
-        one(8, "ConfigUpdate", Message(&CONFIG_UPDATE)),
-        one(9, "AddOverlays", Reserved),
-        one(10, "RefreshRowVersionMetadata", Reserved),
-        one(11, "UpdateCompactedSsTables", Reserved),
-        one(12, "DropField", Message(&DROP_FIELD)),
-        one(13, "AlterField", Message(&ALTER_FIELD)),
-        one(14, "AddIndexSegment", Reserved),
-        one(15, "RemoveIndexSegment", Reserved),
-        one(16, "AdjustIndexCoverage", Reserved),
-        one(17, "ResetTable", Message(&RESET_TABLE)),
-        one(18, "ReserveFragmentIds", Message(&RESERVE_FRAGMENT_IDS)),
-        one(19, "AssertUniqueKeys", Message(&ASSERT_UNIQUE_KEYS)),
-        one(20, "ReserveRowIds", Reserved),
-        one(21, "ChangeOfAddress", Message(&CHANGE_OF_ADDRESS)),
-    ],
-};
-
-static ADD_FRAGMENT: Shape = Shape {
-    name: "AddFragment",
-    one_of: false,
-    fields: &[
-        one(1, "id", Message(&FRAGMENT_REF)),
-        one(2, "physical_rows", Varint),
-        one(3, "data_change", Varint),
-        one(4, "replacing", Bytes),
-    ],
-};
-
-static ADD_DATA_FILE: Shape = Shape {
-    name: "AddDataFile",
-    one_of: false,
-    fields: &[
-        one(1, "fragment", Message(&FRAGMENT_REF)),
-        one(2, "file", Message(&DATA_FILE)),
-        many(3, "fields", Message(&FIELD_REF), MAX_FIELDS),
-        one(4, "data_change", Varint),
-        one(5, "base", Message(&BASE_REF)),
-    ],
-};
-
-static ADD_FIELD: Shape = Shape {
-    name: "AddField",
-    one_of: false,
-    fields: &[
-        one(1, "id", Message(&FIELD_REF)),
-        one(2, "parent", Message(&FIELD_REF)),
-        one(3, "name", Text),
-        one(4, "type", Text),
-        one(5, "nullable", Varint),
-        many(6, "metadata", Message(&ENTRY), MAX_ENTRIES),
-        one(7, "initial", Message(&STAT_VALUE)),
-        one(8, "in_place_of", Message(&FIELD_REF)),
-    ],
-};
-
-static REMOVE_FRAGMENT: Shape =
-    Shape { name: "RemoveFragment", one_of: false, fields: &[one(1, "fragment", Message(&FRAGMENT_REF)), one(2, "data_change", Varint)] };
-
-static SET_DELETION_FILE: Shape = Shape {
-    name: "SetDeletionFile",
-    one_of: false,
-    fields: &[
-        one(1, "fragment", Message(&FRAGMENT_REF)),
-        one(2, "vector", Message(&DELETION_FILE)),
-        one(3, "added", Bytes),
-        one(4, "replaced", Varint),
-        one(5, "replaced_rows", Bytes),
-    ],
-};
-
-static DROP_FIELD: Shape = Shape { name: "DropField", one_of: false, fields: &[one(1, "field", Message(&FIELD_REF))] };
-
-static ALTER_FIELD: Shape = Shape {
-    name: "AlterField",
-    one_of: false,
-    fields: &[
-        one(1, "field", Message(&FIELD_REF)),
-        one(2, "parent", Message(&FIELD_REF)),
-        one(3, "name", Text),
-        one(4, "type", Text),
-        one(5, "nullable", Varint),
-    ],
-};
-
-static ADD_BASE: Shape =
-    Shape { name: "AddBase", one_of: false, fields: &[one(1, "token", Varint), one(2, "name", Text), one(3, "location", Text)] };
-
-static TOMBSTONE_FIELD_DATA: Shape = Shape {
-    name: "TombstoneFieldData",
-    one_of: false,
-    fields: &[
-        one(1, "fragment", Message(&FRAGMENT_REF)),
-        many(2, "fields", Message(&FIELD_REF), MAX_FIELDS),
-        one(3, "data_change", Varint),
-    ],
-};
-
-static CONFIG_UPDATE: Shape = Shape {
-    name: "ConfigUpdate",
-    one_of: false,
-    fields: &[many(1, "entries", Message(&CONFIG_ENTRY), MAX_ENTRIES), one(2, "replace", Varint)],
-};
-
-static CONFIG_ENTRY: Shape = Shape { name: "ConfigEntry", one_of: false, fields: &[one(1, "key", Text), one(2, "value", Text)] };
-
-static RESET_TABLE: Shape = Shape { name: "ResetTable", one_of: false, fields: &[] };
-
-static RESERVE_FRAGMENT_IDS: Shape = Shape { name: "ReserveFragmentIds", one_of: false, fields: &[one(1, "count", Varint)] };
-
-static ASSERT_UNIQUE_KEYS: Shape = Shape {
-    name: "AssertUniqueKeys",
-    one_of: false,
-    fields: &[many(1, "fields", Message(&FIELD_REF), MAX_FIELDS), one(2, "scheme", Varint), one(3, "hashes", Packed)],
-};
-
-static CHANGE_OF_ADDRESS: Shape = Shape {
-    name: "ChangeOfAddress",
-    one_of: false,
-    fields: &[
-        many(1, "sources", Message(&FRAGMENT_REF), MAX_ACTIONS),
-        many(2, "targets", Message(&FRAGMENT_REF), MAX_ACTIONS),
-        one(3, "map", Message(&MAP_LOCATION)),
-        one(1000, "order", Text),
-    ],
-};
-
-static MAP_LOCATION: Shape =
-    Shape { name: "MapLocation", one_of: true, fields: &[one(1, "inline", Bytes), one(2, "object", Message(&MAP_OBJECT))] };
-
-static MAP_OBJECT: Shape =
-    Shape { name: "MapObject", one_of: false, fields: &[one(1, "path", Text), one(2, "size_bytes", Varint), one(3, "crc32c", Fixed32)] };
 
 /// Refuses the bytes of a message that are not of this shape.
 pub(super) fn check(message: &[u8], shape: &Shape) -> Result<(), DecodeError> {

@@ -39,8 +39,6 @@ pub(crate) struct Manifest {
     pub config: BTreeMap<String, String>,
     #[prost(uint64, tag = "10")]
     pub low_water_mark: u64,
-    #[prost(message, repeated, tag = "11")]
-    pub pages: Vec<PageRef>,
     #[prost(message, repeated, tag = "12")]
     pub tail: Vec<TailRecord>,
     #[prost(message, optional, tag = "13")]
@@ -49,6 +47,14 @@ pub(crate) struct Manifest {
     pub bases: Vec<Base>,
     #[prost(uint64, tag = "15")]
     pub swept_ms: u64,
+    #[prost(message, optional, tag = "16")]
+    pub pages: Option<IndexRef>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PageIndex {
+    #[prost(message, repeated, tag = "1")]
+    pub pages: Vec<PageRef>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -104,6 +110,24 @@ pub(crate) struct Base {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub(crate) struct IndexRef {
+    #[prost(string, tag = "1")]
+    pub path: String,
+    #[prost(uint64, tag = "2")]
+    pub size_bytes: u64,
+    #[prost(fixed32, tag = "3")]
+    pub crc32c: u32,
+    #[prost(uint32, tag = "4")]
+    pub pages: u32,
+    #[prost(uint32, tag = "5")]
+    pub last: u32,
+    #[prost(uint32, tag = "6")]
+    pub fragments: u32,
+    #[prost(uint64, tag = "7")]
+    pub live_rows: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct PageRef {
     #[prost(string, tag = "1")]
     pub path: String,
@@ -119,21 +143,55 @@ pub(crate) struct PageRef {
     pub fragments: u32,
     #[prost(uint64, tag = "7")]
     pub live_rows: u64,
+    #[prost(uint64, tag = "8")]
+    pub rows: u64,
+    #[prost(message, repeated, tag = "9")]
+    pub summaries: Vec<Summary>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Summary {
+    #[prost(int32, tag = "1")]
+    pub field: i32,
+    #[prost(uint64, optional, tag = "2")]
+    pub null_count: Option<u64>,
+    #[prost(message, optional, tag = "3")]
+    pub min: Option<StatValue>,
+    #[prost(message, optional, tag = "4")]
+    pub max: Option<StatValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TailRecord {
-    #[prost(oneof = "tail_record::Record", tags = "1, 2")]
+    #[prost(oneof = "tail_record::Record", tags = "1, 3, 4")]
     pub record: Option<tail_record::Record>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Replacement {
+    #[prost(message, optional, tag = "1")]
+    pub fragment: Option<Fragment>,
+    #[prost(uint32, tag = "2")]
+    pub hidden_live_rows: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Removal {
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+    #[prost(uint32, tag = "2")]
+    pub hidden_live_rows: u32,
 }
 
 pub(crate) mod tail_record {
     #[derive(Clone, PartialEq, prost::Oneof)]
     pub(crate) enum Record {
         #[prost(message, tag = "1")]
-        Put(super::Fragment),
-        #[prost(uint32, tag = "2")]
-        Removed(u32),
+        Added(super::Fragment),
+        #[prost(message, tag = "3")]
+        Replaced(super::Replacement),
+        #[prost(message, tag = "4")]
+        Removed(super::Removal),
     }
 }
 

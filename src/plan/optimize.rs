@@ -26,7 +26,7 @@ use crate::manifest::version::Version;
 use crate::scan::address::scan_schema;
 use crate::scan::held::Held;
 use crate::scan::plan::{self, ScanRequest};
-use crate::scan::pruning::prune;
+use crate::scan::pruning::matching;
 use crate::stage::commit_exec::{CommitExec, CommitSpec, PlanAgain};
 use crate::stage::rewrite_exec::{MAX_SORTED_ROWS, RewriteExec, RewriteGroup, RewriteSpec};
 use crate::stage::stop::Stop;
@@ -132,8 +132,7 @@ fn sorted_together(fragments: Vec<Arc<Fragment>>, max_rows: u64) -> Vec<Vec<Arc<
 }
 
 /// The fragments that by their statistics may hold a row for which `filter` is true.
-fn that_may_match(version: &Version, filter: &SqlExpr, state: &SessionState) -> Result<Vec<Arc<Fragment>>> {
-    let fragments: Vec<Arc<Fragment>> = version.snapshot.fragments.iter().cloned().collect();
+async fn that_may_match(log: &VersionLog, version: &Version, filter: &SqlExpr, state: &SessionState) -> Result<Vec<Arc<Fragment>>> {
     let schema = &version.snapshot.schema;
     let rows = scan_schema(schema.to_plain_arrow()).table_schema().clone();
     let columns = DFSchema::try_from(rows.as_ref().clone())?;
@@ -143,8 +142,7 @@ fn that_may_match(version: &Version, filter: &SqlExpr, state: &SessionState) -> 
         other => return Err(Error::invalid(format!("the condition of OPTIMIZE .. WHERE has the type {other}, not BOOLEAN"))),
     }
     let filter = state.create_physical_expr(filter, &columns)?;
-    let may_match = prune(&fragments, schema, &rows, &filter);
-    Ok(fragments.into_iter().zip(may_match).filter(|(_, may_match)| *may_match).map(|(fragment, _)| fragment).collect())
+    matching(log, &version.snapshot, schema, &rows, Some(&filter)).await
 }
 
 /// The plan of an OPTIMIZE of the version `base`. `statement` is the statement in words.
@@ -166,8 +164,8 @@ pub async fn plan(
         None => Some(Layout::of_fields(&clustered_by, &schema, log.table())?),
     };
     let fragments = match &wanted.filter {
-        Some(filter) => that_may_match(&base, filter, state)?,
-        None => base.snapshot.fragments.iter().cloned().collect(),
+        Some(filter) => that_may_match(log, &base, filter, state).await?,
+        None => log.load_all(&base.snapshot).await?.fragments.iter()?.cloned().collect(),
     };
     let chosen = match &layout {
         None => choose(fragments.iter(), &options, wanted.full),

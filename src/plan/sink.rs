@@ -76,7 +76,7 @@ impl TableProvider for RowSink {
     }
 
     async fn insert_into(&self, session: &dyn Session, input: Arc<dyn ExecutionPlan>, _: InsertOp) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let base = self.pin.resolve(session, &self.planned).await?;
+        let mut base = self.pin.resolve(session, &self.planned).await?;
         if self.changes.rewrites_rows() && base.snapshot.schema != self.planned.snapshot.schema {
             return Err(self.pin.schema_changed(&self.planned, &base).into());
         }
@@ -88,6 +88,8 @@ impl TableProvider for RowSink {
         }
         if self.changes.clears().is_some() {
             self.pin.note(session, &base, self.read_of_all_rows(session));
+            // EXPLAIN names its fragments.
+            base = Arc::new(Version { snapshot: self.pin.log().load_all(&base.snapshot).await?, ..Version::clone(&base) });
         }
         let log = self.pin.log().clone();
         let schema = &self.planned.snapshot.schema;
@@ -130,6 +132,7 @@ impl TableProvider for RowSink {
                 let spec = ColumnsSpec {
                     table: log.table().to_owned(),
                     store: log.store().clone(),
+                    log: log.clone(),
                     base: base.clone(),
                     changed: self.changed.clone(),
                     max_inline_bytes: options.max_inline_bytes,

@@ -77,7 +77,7 @@ mod tests {
         let mut snapshot = Snapshot::empty(1);
         for (id, rows) in (0..).map(FragmentId).zip(fragments) {
             let fragment = Fragment { id, physical_rows: *rows, files: vec![], deletions: None, created_at: 1, updated_at: 1 };
-            snapshot.fragments.put(Arc::new(fragment));
+            snapshot.fragments.put(Arc::new(fragment)).unwrap();
         }
         snapshot
     }

@@ -25,6 +25,7 @@
 
 pub mod address;
 mod backing;
+mod counted;
 pub mod evolve;
 pub mod expression;
 pub mod generated;

@@ -6,12 +6,14 @@
 //! statements before the hooks are reached.
 
 use super::address::scan_schema;
+use super::counted::CountedExec;
 use super::expression;
 use super::generated;
 use super::isolation::SessionIsolation;
 use super::keys::Keys;
 use super::pin::Pin;
 use super::plan::{self, ScanRequest};
+use super::pruning::matching;
 use super::read::{JoinKeys, Read};
 use crate::error::Error;
 use crate::manifest::log::VersionLog;
@@ -19,7 +21,7 @@ use crate::manifest::version::Version;
 use crate::table::constraint;
 use crate::table::schema::{FieldId, TableSchema};
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::DFSchemaRef;
 use datafusion::common::tree_node::TreeNode;
@@ -255,12 +257,22 @@ impl TableProvider for PinnedTable {
             schema: schema.clone(),
         };
         self.pin.note(session, &version, read);
+        if self.access == Access::Rows && projection.is_empty() && filters.is_empty() {
+            let rows = usize::try_from(version.snapshot.live_rows()).unwrap_or(usize::MAX);
+            return Ok(Arc::new(CountedExec::new(rows.min(limit.unwrap_or(rows)), Arc::new(Schema::empty()))));
+        }
+        let whole = scan_schema(schema.to_plain_arrow());
+        let fragments = matching(log, &version.snapshot, &schema, whole.table_schema(), predicate.as_ref()).await;
+        let fragments = match self.pin.held() {
+            Some(held) => held.explained(fragments).await?,
+            None => fragments?,
+        };
         let mut request = ScanRequest {
             store: log.store().clone(),
             table: Arc::from(log.table()),
             schema,
             bases: version.snapshot.bases.clone(),
-            fragments: version.snapshot.fragments.iter().map(|fragment| (fragment.clone(), None)).collect(),
+            fragments: fragments.into_iter().map(|fragment| (fragment, None)).collect(),
             projection: Some(projection),
             predicate,
             limit,
@@ -269,7 +281,6 @@ impl TableProvider for PinnedTable {
             target_partitions: session.config().target_partitions(),
             held: self.pin.held(),
         };
-        request.prune();
         for (fragment, deleted) in request.fragments.iter_mut().filter(|(fragment, _)| fragment.deletions.is_some()) {
             let rows = log.deleted_rows(fragment).await;
             *deleted = Some(match &request.held {

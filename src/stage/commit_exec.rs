@@ -353,7 +353,8 @@ impl DisplayAs for CommitExec {
         }
         match format {
             DisplayFormatType::Verbose if self.spec.clears.is_some() => {
-                intent::of_clearing(self.spec.base.snapshot.fragments.iter().map(|fragment| fragment.id)).fmt(f)
+                let fragments = self.spec.base.snapshot.fragments.iter().map_err(|_| fmt::Error)?;
+                intent::of_clearing(fragments.map(|fragment| fragment.id)).fmt(f)
             }
             DisplayFormatType::Verbose | DisplayFormatType::Default | DisplayFormatType::TreeRender => Ok(()),
         }

@@ -54,7 +54,8 @@ pub struct Converting {
 /// Computes the values of all rows.
 pub async fn convert(converting: &Converting) -> Result<Vec<Action>> {
     let mut done: Vec<(Arc<Fragment>, NewFragment)> = Vec::new();
-    for fragment in converting.base.snapshot.fragments.iter() {
+    let base = converting.log.load_all(&converting.base.snapshot).await?;
+    for fragment in base.fragments.iter()? {
         match converting.fragment(fragment).await {
             Ok(file) => done.push((fragment.clone(), file)),
             Err(error) => {

@@ -15,7 +15,8 @@ use roaring::RoaringBitmap;
 /// The deletion of every live row.
 pub(super) async fn of_all_rows(log: &VersionLog, snapshot: &Snapshot, cleared: Cleared) -> Result<Vec<SetDeletionFile>> {
     let mut deletions = Vec::with_capacity(snapshot.fragments.len());
-    for fragment in snapshot.fragments.iter() {
+    let snapshot = log.load_all(snapshot).await?;
+    for fragment in snapshot.fragments.iter()? {
         let mut added = RoaringBitmap::new();
         added.insert_range(0..fragment.physical_rows);
         added -= log.deleted_rows(fragment).await?.as_ref();

@@ -14,7 +14,6 @@ use crate::commit::reads::ReadAssertion;
 use crate::commit::staged::Staged;
 use crate::error::{Error, Result};
 use crate::faulty::{self, Fault};
-use crate::manifest::apply;
 use crate::manifest::leases::Lease;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
@@ -214,16 +213,20 @@ pub(super) async fn preview(
     maps: &[Arc<AddressMap>],
 ) -> Result<(Version, Minted)> {
     let broken = |reason: String| Error::internal(format!("the open transaction on table '{}': {reason}", log.table()));
-    let fragments = &base.snapshot.fragments;
+    let mut before = base.snapshot.clone();
     let rebase = Rebase::new(transaction.clone(), maps).map_err(|c| broken(c.coordinate))?;
-    let rebased = rebase.finish(|id| fragments.get(id).is_some()).map_err(|c| broken(c.coordinate))?;
+    let rebased = log.finish(&rebase, &mut before).await?.map_err(|c| broken(c.coordinate))?;
     let mut present = BTreeMap::new();
-    for id in rebase::vectors_needed(&rebased) {
-        if let Some(fragment) = fragments.get(id) {
+    let needed = rebase::vectors_needed(&rebased);
+    before = log.load_fragments(&before, &needed).await?;
+    for id in needed {
+        if let Some(fragment) = before.fragments.get(id)? {
             present.insert(id, (*log.deleted_rows(fragment).await?).clone());
         }
     }
     let settled = rebase::settle(rebased, present);
-    let (snapshot, minted) = apply::apply(&base.snapshot, &settled, base.snapshot.version + 1).map_err(|e| broken(e.to_string()))?;
+    let applied = log.apply(&mut before, &settled, base.snapshot.version + 1).await?;
+    let (mut snapshot, minted) = applied.map_err(|e| broken(e.to_string()))?;
+    snapshot.fragments = snapshot.fragments.without_records();
     Ok((Version { snapshot, transactions: vec![], time_ms: base.time_ms, writer: base.writer.clone() }, minted))
 }

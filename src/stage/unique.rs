@@ -20,12 +20,13 @@ use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::{Counters, Snapshot};
 use crate::manifest::version::Version;
 use crate::scan::keys::Keys;
-use crate::scan::pruning::prune;
+use crate::scan::pruning::matching;
 use crate::scan::read::Read;
 use crate::scan::some_rows::{self, SomeRows};
 use crate::store::env;
 use crate::table::constraint::{Constraint, Rule};
 use crate::table::fragment::Fragment;
+use crate::table::row_address::FragmentId;
 use crate::table::schema::{FieldId, TableSchema};
 use crate::txn::action::{Action, AssertUniqueKeys};
 use crate::txn::address_map::AddressMap;
@@ -136,9 +137,8 @@ struct Looking<'a> {
     log: &'a Arc<VersionLog>,
     lease: &'a Arc<Lease>,
     after: Snapshot,
-    /// The fragments that are new, and the others.
+    /// The fragments that are new.
     new: Vec<Arc<Fragment>>,
-    others: Vec<Arc<Fragment>>,
     state: SessionState,
 }
 
@@ -163,24 +163,19 @@ impl<'a> Looking<'a> {
         let id = TransactionId(env::new_uuid().as_u128());
         let transaction = Transaction { id, read_version: base.snapshot.version, steps: vec![step.clone()] };
         let (Version { snapshot: after, .. }, _) = preview(log, base, &transaction, maps).await?;
-        let (others, new) = after.fragments.iter().cloned().partition(|fragment| base.snapshot.fragments.get(fragment.id).is_some());
+        let new = after.fragments.added_since(&base.snapshot.fragments).cloned().collect();
         let config = SessionConfig::from(context.session_config().options().as_ref().clone());
         let state = SessionStateBuilder::new().with_config(config).with_runtime_env(context.runtime_env()).build();
-        Ok(Looking { log, lease, after, new, others, state })
+        Ok(Looking { log, lease, after, new, state })
     }
 
     /// Refuses a key that a new row shares with another row.
     async fn hold(&self, key: &Key) -> Result<NewKeys> {
         let new = self.new_keys(key).await?;
         let schema = &self.after.schema;
-        let others = match &new.condition {
-            Some(condition) => {
-                let columns = some_rows::scan_columns(schema);
-                let may_match = prune(&self.others, schema, &columns, condition);
-                self.others.iter().zip(may_match).filter(|(_, may)| *may).map(|(fragment, _)| fragment.clone()).collect()
-            }
-            None => self.others.clone(),
-        };
+        let mut others = matching(self.log, &self.after, schema, &some_rows::scan_columns(schema), new.condition.as_ref()).await?;
+        let is_new: BTreeSet<FragmentId> = self.new.iter().map(|fragment| fragment.id).collect();
+        others.retain(|fragment| !is_new.contains(&fragment.id));
         let distinct = new.hashes.as_ref().is_some_and(|hashes| hashes.len() as u64 == new.rows);
         if distinct && others.is_empty() {
             return Ok(new);

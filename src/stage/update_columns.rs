@@ -26,6 +26,7 @@ use super::stop::Stop;
 use super::write_exec::{column, take_fields};
 use super::writer::{FragmentWriter, NewFragment, discard, hold_not_null};
 use crate::error::{Error, Result};
+use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
 use crate::store::Store;
@@ -52,6 +53,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, PlanProperties,
 };
 use futures::StreamExt;
+use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
@@ -65,6 +67,8 @@ pub struct ColumnsSpec {
     pub table: String,
     /// Its folder.
     pub store: Store,
+    /// Its versions.
+    pub log: Arc<VersionLog>,
     /// The version that the UPDATE reads.
     pub base: Arc<Version>,
     /// The changed columns, by their positions in the table, ascending.
@@ -275,8 +279,8 @@ impl Updating {
         if last != Some(id) {
             self.close().await?;
             let missing = || Error::internal(format!("UPDATE of table '{}' names fragment {id}, which it did not read", self.spec.table));
-            let base = &self.spec.base.snapshot;
-            let fragment = base.fragments.get(id).cloned().ok_or_else(missing)?;
+            let base = self.spec.log.load_fragments(&self.spec.base.snapshot, &BTreeSet::from([id])).await?;
+            let fragment = base.fragments.get(id)?.cloned().ok_or_else(missing)?;
             if last.is_some_and(|last| last > id) {
                 return Err(Error::internal(format!("rows of fragment {id} came out of order")));
             }

@@ -16,6 +16,7 @@ use super::create::{self, Made};
 use super::lake::Lake;
 use super::parse::FilesOf;
 use crate::error::{Error, Result};
+use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
 use crate::scan::generated;
@@ -39,8 +40,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The step that adds files to a table as it is in `version`. `lake` is the lake's folder.
-pub async fn add_files(table: &str, version: &Version, pattern: &str, lake: &str, statement: &str) -> Result<Step> {
-    let snapshot = &version.snapshot;
+pub async fn add_files(log: &VersionLog, version: &Version, pattern: &str, lake: &str, statement: &str) -> Result<Step> {
+    let (table, snapshot) = (log.table(), &version.snapshot);
     let constraints = constraint::constraints(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?;
     let generated = generated::of(table, snapshot)?;
     if let Some(column) = generated.first() {
@@ -52,7 +53,7 @@ pub async fn add_files(table: &str, version: &Version, pattern: &str, lake: &str
         return Err(Error::unsupported(what, Some("INSERT .. SELECT from the files")));
     }
     let files = read(table, pattern, lake).await?;
-    let present = present(snapshot);
+    let present = present(&log.load_all(snapshot).await?)?;
     if let Some(file) = files.iter().find(|file| present.contains(&base::full_name(LOCAL_FILES, &file.found.path))) {
         return Err(Error::invalid(format!("file '{}' is part of table '{table}' already", file.found.found_as)));
     }
@@ -96,9 +97,9 @@ async fn read(table: &str, pattern: &str, lake: &str) -> Result<Vec<ForeignFile>
 }
 
 /// The files of others that are part of a table.
-fn present(snapshot: &Snapshot) -> BTreeSet<String> {
-    let files = snapshot.fragments.iter().flat_map(|fragment| &fragment.files);
-    files.filter_map(|file| Some(base::full_name(&snapshot.bases.get(&file.base?)?.location, &file.path))).collect()
+fn present(snapshot: &Snapshot) -> Result<BTreeSet<String>> {
+    let files = snapshot.fragments.iter()?.flat_map(|fragment| &fragment.files);
+    Ok(files.filter_map(|file| Some(base::full_name(&snapshot.bases.get(&file.base?)?.location, &file.path))).collect())
 }
 
 /// The columns of a table of these files: those of the first, then those that folders give. All may be NULL.

@@ -175,7 +175,7 @@ pub async fn step(
             &[]
         }
         Alteration::AddFiles { files, lake } => {
-            let step = adopt::add_files(table, base.as_ref(), &files.pattern, lake, statement).await?;
+            let step = adopt::add_files(log, base.as_ref(), &files.pattern, lake, statement).await?;
             return Ok(Altered { step, reads: BTreeSet::new() });
         }
     };

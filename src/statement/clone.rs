@@ -94,7 +94,8 @@ async fn step(log: &VersionLog, source: &Snapshot, statement: &str) -> Result<St
     let mut bases: BTreeMap<String, Token> = BTreeMap::new();
     let folder = base::folder(log.store())?;
     let mut rows = Vec::new();
-    for (fragment, token) in source.fragments.iter().zip((0..).map(Token)) {
+    let source = &log.load_all(source).await?;
+    for (fragment, token) in source.fragments.iter()?.zip((0..).map(Token)) {
         let id = Ref::Local(token);
         let (add, delete) = rows_again(log, fragment, id).await?;
         rows.push(add);

@@ -47,11 +47,11 @@ pub async fn restore(log: &VersionLog, (base, lease): (&Snapshot, &Lease), newes
     // nothing lands beside that.)
     lease.reach_back_to(number);
     let old = log.read_kept(number).await?;
-    let old = &old.snapshot;
+    let old = &log.load_all(&old.snapshot).await?;
     check_files(log, old, number).await?;
     let mut actions = vec![Action::ResetTable(ResetTable)];
     actions.extend(old.schema.fields().iter().map(|field| Action::AddField(field_again(field))));
-    for (fragment, token) in old.fragments.iter().zip(0..) {
+    for (fragment, token) in old.fragments.iter()?.zip(0..) {
         let id = Ref::Local(Token(token));
         let (add, delete) = rows_again(log, fragment, id).await?;
         actions.push(add);
@@ -104,7 +104,7 @@ async fn check_files(log: &VersionLog, old: &Snapshot, number: u64) -> Result<()
     let listed = log.store().list(DATA_FOLDER).await?;
     let sizes: HashMap<&str, u64> = listed.iter().map(|entry| (entry.name.as_str(), entry.size_bytes)).collect();
     let mut elsewhere = Vec::new();
-    for file in old.fragments.iter().flat_map(|fragment| &fragment.files).filter(|file| file.inline.is_none()) {
+    for file in old.fragments.iter()?.flat_map(|fragment| &fragment.files).filter(|file| file.inline.is_none()) {
         if let Some(id) = file.base {
             let none = || Error::internal(format!("'{}' lies in base {}, which is none", file.path, id.0));
             let location = &old.bases.get(&id).ok_or_else(none)?.location;

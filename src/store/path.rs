@@ -89,6 +89,7 @@ impl ObjectName {
     pub fn made_ms(&self) -> Option<u64> {
         let extension = match self.folder() {
             DATA_FOLDER => ".parquet",
+            "_pages" if self.file().ends_with(".index") => ".index",
             "_pages" => ".page",
             "_deletions" => ".puffin",
             "_moves" => ".moves",
@@ -123,6 +124,11 @@ impl ObjectName {
     /// A new name for a page of fragment records.
     pub fn new_page() -> Self {
         Self::unique("_pages", "page")
+    }
+
+    /// A new name for a list of pages.
+    pub fn new_page_index() -> Self {
+        Self::unique("_pages", "index")
     }
 
     /// A new name for deletion vectors.

@@ -98,6 +98,25 @@ impl Fragment {
         self.files.iter().filter_map(|file| file.inline.as_ref()).map(|rows| rows.len() as u64).sum()
     }
 
+    /// How many bytes its record takes in a manifest or a page, roughly.
+    pub fn record_bytes(&self) -> u64 {
+        let bound = |bound: &Option<StatValue>| bound.as_ref().map_or(0, |bound| 4 + bound.encoded_bytes());
+        let column = |column: &FileColumn| {
+            8 + column.parts.len() * 2 + bound(&column.stats.min) + bound(&column.stats.max) + bound(&column.constant)
+        };
+        let file = |file: &DataFile| {
+            let columns: usize = file.columns.iter().map(column).sum();
+            let inline = file.inline.as_ref().map_or(0, Bytes::len);
+            20 + file.path.len() + file.checksum.crc32c.len() * 4 + file.row_groups.len() * 3 + columns + inline + file.sorted_by.len() * 4
+        };
+        let vector = match &self.deletions {
+            None => 0,
+            Some(DeletionFile::Inline { blob, .. }) => 8 + blob.len(),
+            Some(DeletionFile::Puffin { path, .. }) => 24 + path.len(),
+        };
+        (20 + self.files.iter().map(file).sum::<usize>() + vector) as u64
+    }
+
     /// The bytes of all its data files.
     pub fn size_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.size_bytes).sum()

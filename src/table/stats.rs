@@ -35,6 +35,20 @@ pub enum StatValue {
     Binary(Vec<u8>),
 }
 
+impl StatValue {
+    /// How many bytes it takes in a manifest, roughly.
+    pub fn encoded_bytes(&self) -> usize {
+        match self {
+            StatValue::Boolean(_) => 1,
+            StatValue::Int(_) | StatValue::UInt(_) => 5,
+            StatValue::Float(_) => 8,
+            StatValue::Decimal(_) => 6,
+            StatValue::Utf8(text) => text.len(),
+            StatValue::Binary(bytes) => bytes.len(),
+        }
+    }
+}
+
 impl fmt::Display for StatValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

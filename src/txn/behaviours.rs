@@ -161,7 +161,7 @@ fn table() -> Testbed {
 }
 
 fn paths(snapshot: &Snapshot, id: u32) -> Vec<&str> {
-    snapshot.fragments.get(FragmentId(id)).unwrap().files.iter().map(|file| file.path.as_str()).collect()
+    snapshot.fragments.get(FragmentId(id)).unwrap().unwrap().files.iter().map(|file| file.path.as_str()).collect()
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn one_commit_adds_a_fragment_and_then_modifies_it() {
 fn one_commit_adds_a_field_and_then_fills_it() {
     let steps = vec![vec![add_field(3, None, "n")], vec![add_file(old(1), "data/n", &[own_field(3)])]];
     let (after, minted) = apply(table().newest(), &transaction(steps), 4).unwrap();
-    let (file, position) = after.fragments.get(FragmentId(1)).unwrap().backing(minted.fields[&Token(3)]).unwrap();
+    let (file, position) = after.fragments.get(FragmentId(1)).unwrap().unwrap().backing(minted.fields[&Token(3)]).unwrap();
     assert_eq!((file.path.as_str(), position, minted.fields[&Token(3)]), ("data/n", 0, FieldId(5)));
 }
 
@@ -216,7 +216,7 @@ fn a_deletion_vector_is_set_replaced_and_cleared() {
         [vec![delete(1, &[0, 2])], vec![delete(1, &[0, 2]), delete(1, &[3])], vec![delete(1, &[0]), Action::SetDeletionFile(cleared)]]
     {
         let (after, _) = apply(bed.newest(), &transaction(vec![actions]), 4).unwrap();
-        dead.push(after.fragments.get(FragmentId(1)).unwrap().deleted_rows());
+        dead.push(after.fragments.get(FragmentId(1)).unwrap().unwrap().deleted_rows());
     }
     assert_eq!(dead, [2, 1, 0], "the vector is the whole one, not what is added to it");
 }
@@ -352,10 +352,13 @@ fn assert_makes(actions: Vec<Action>, gone: &[u32], put: Vec<Fragment>) {
     let bed = table();
     let (after, _) = apply(bed.newest(), &transaction(vec![actions]), 4).unwrap();
     let mut expected: BTreeMap<FragmentId, Fragment> =
-        bed.newest().fragments.iter().map(|fragment| (fragment.id, (**fragment).clone())).collect();
+        bed.newest().fragments.iter().unwrap().map(|fragment| (fragment.id, (**fragment).clone())).collect();
     gone.iter().for_each(|id| drop(expected.remove(&FragmentId(*id))));
     expected.extend(put.into_iter().map(|fragment| (fragment.id, fragment)));
-    assert_eq!(after.fragments.iter().map(|fragment| (**fragment).clone()).collect::<Vec<_>>(), expected.into_values().collect::<Vec<_>>());
+    assert_eq!(
+        after.fragments.iter().unwrap().map(|fragment| (**fragment).clone()).collect::<Vec<_>>(),
+        expected.into_values().collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -366,7 +369,7 @@ fn an_append_makes_the_record_that_it_describes() {
 #[test]
 fn a_delete_makes_vectors_and_drops_what_is_empty() {
     let bed = table();
-    let before = (**bed.newest().fragments.get(FragmentId(0)).unwrap()).clone();
+    let before = (**bed.newest().fragments.get(FragmentId(0)).unwrap().unwrap()).clone();
     let vector = DeletionFile::inline(&[1, 2].into_iter().collect());
     assert_makes(
         vec![delete(0, &[1, 2]), delete(2, &[0, 1, 2, 3]), remove(1)],
@@ -378,7 +381,7 @@ fn a_delete_makes_vectors_and_drops_what_is_empty() {
 #[test]
 fn a_replacement_of_values_makes_dead_slots_and_a_file() {
     let bed = table();
-    let before = (**bed.newest().fragments.get(FragmentId(0)).unwrap()).clone();
+    let before = (**bed.newest().fragments.get(FragmentId(0)).unwrap().unwrap()).clone();
     let files = vec![before.files[0].clone(), file("data/more-0.parquet", &[None, Some(4)]), file("data/refill-0-3.parquet", &[Some(3)])];
     assert_makes(refill(0, 3), &[], vec![Fragment { files, updated_at: 4, ..before }]);
 }

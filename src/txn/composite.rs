@@ -125,6 +125,32 @@ impl Transaction {
         Token(self.actions().filter_map(binds).filter_map(of).map(|token| token.0 + 1).max().unwrap_or(0))
     }
 
+    /// The fragments that its actions name by id.
+    pub fn fragments(&self) -> BTreeSet<FragmentId> {
+        let mut named = BTreeSet::new();
+        for action in self.actions() {
+            match action {
+                Action::AddFragment(add) => named.extend(add.id.committed()),
+                Action::AddDataFile(add) => named.extend(add.fragment.committed()),
+                Action::RemoveFragment(remove) => named.extend(remove.fragment.committed()),
+                Action::SetDeletionFile(set) => named.extend(set.fragment.committed()),
+                Action::TombstoneFieldData(tombstone) => named.extend(tombstone.fragment.committed()),
+                Action::ChangeOfAddress(change) => {
+                    named.extend(change.sources.iter().chain(&change.targets).filter_map(|fragment| fragment.committed()));
+                }
+                Action::AddField(_)
+                | Action::AlterField(_)
+                | Action::DropField(_)
+                | Action::ConfigUpdate(_)
+                | Action::ReserveFragmentIds(_)
+                | Action::ResetTable(_)
+                | Action::AddBase(_)
+                | Action::AssertUniqueKeys(_) => {}
+            }
+        }
+        named
+    }
+
     /// The reserved fragment ids that it takes: its own fragments, though they have ids.
     pub fn claimed_fragments(&self) -> BTreeSet<FragmentId> {
         self.actions().filter_map(Action::added_fragment).filter_map(|add| add.id.committed()).collect()

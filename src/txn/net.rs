@@ -16,6 +16,7 @@
 use super::action::Action;
 use super::address_map::{AddressMap, MapError};
 use super::composite::CommittedTransaction;
+use crate::manifest::fragments::NotLoaded;
 use crate::manifest::snapshot::Snapshot;
 use crate::table::row_address::{FragmentId, RowAddress};
 use roaring::RoaringBitmap;
@@ -41,7 +42,7 @@ pub struct Net {
 }
 
 /// The fragments of a version before and after a transaction of which it may have changed rows.
-pub fn touched(landed: &CommittedTransaction, before: &Snapshot, after: &Snapshot) -> BTreeSet<FragmentId> {
+pub fn touched(landed: &CommittedTransaction, before: &Snapshot, after: &Snapshot) -> Result<BTreeSet<FragmentId>, NotLoaded> {
     let mut touched = BTreeSet::new();
     for action in landed.transaction.actions() {
         match action {
@@ -53,7 +54,7 @@ pub fn touched(landed: &CommittedTransaction, before: &Snapshot, after: &Snapsho
             Action::ChangeOfAddress(change) => {
                 touched.extend(change.sources.iter().chain(&change.targets).filter_map(|fragment| landed.minted.fragment(*fragment)));
             }
-            Action::ResetTable(_) => touched.extend(before.fragments.iter().chain(after.fragments.iter()).map(|fragment| fragment.id)),
+            Action::ResetTable(_) => touched.extend(before.fragments.iter()?.chain(after.fragments.iter()?).map(|fragment| fragment.id)),
             Action::AddField(_)
             | Action::AlterField(_)
             | Action::DropField(_)
@@ -63,7 +64,7 @@ pub fn touched(landed: &CommittedTransaction, before: &Snapshot, after: &Snapsho
             | Action::AssertUniqueKeys(_) => {}
         }
     }
-    touched
+    Ok(touched)
 }
 
 /// Whether the table's fields are others after it, so that rows before it have no columns of those after it.

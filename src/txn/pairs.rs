@@ -220,7 +220,7 @@ struct State {
 
 fn state(bed: &Testbed) -> State {
     let newest = bed.newest();
-    let holding = |id| newest.fragments.iter().filter(move |fragment| fragment.backing(FieldId(id)).is_some());
+    let holding = |id| newest.fragments.iter().unwrap().filter(move |fragment| fragment.backing(FieldId(id)).is_some());
     State {
         rows: bed.rows(),
         // Ids of new columns depend on the order.

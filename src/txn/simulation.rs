@@ -471,7 +471,7 @@ impl World {
         if after.counters.fragment < before.counters.fragment || after.counters.field < before.counters.field {
             return Err(format!("v{}: a counter fell", after.version));
         }
-        for fragment in after.fragments.iter() {
+        for fragment in after.fragments.iter().unwrap() {
             let fields: BTreeSet<_> = fragment.files.iter().flat_map(|file| &file.columns).filter_map(|column| column.field).collect();
             let columns = fragment.files.iter().flat_map(|file| &file.columns).filter(|column| column.field.is_some()).count();
             if fragment.live_rows() == 0 || fragment.id >= after.counters.fragment || fields.len() != columns {

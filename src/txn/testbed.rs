@@ -167,16 +167,20 @@ impl Testbed {
             let rows = rows_of(fragment, &[&self.files, staged]);
             Seen { fragment: Ref::Committed(fragment.id), rows, dead: vector(&fragment.deletions, fragment.physical_rows) }
         };
-        snapshot.fragments.iter().map(|fragment| read(fragment)).collect()
+        snapshot.fragments.iter().unwrap().map(|fragment| read(fragment)).collect()
     }
 
     /// The file that each gathered value of a field was in before; `None` for a NULL.
     fn origins_of(&self, gather: &Gather, field: FieldRef, id: FieldId, before: &Snapshot) -> Vec<Option<String>> {
         let of_run = |run: &Run| {
             let file = match &run.from {
-                Place::Present(fragment) => {
-                    before.fragments.get(*fragment).expect("a fragment to gather from").backing(id).map(|(file, _)| file.path.clone())
-                }
+                Place::Present(fragment) => before
+                    .fragments
+                    .get(*fragment)
+                    .unwrap()
+                    .expect("a fragment to gather from")
+                    .backing(id)
+                    .map(|(file, _)| file.path.clone()),
                 Place::Staged { files, .. } => {
                     files.iter().rev().find(|(_, fields)| fields.contains(&Some(field))).map(|(file, _)| file.path.clone())
                 }
@@ -201,7 +205,9 @@ impl Testbed {
     fn gather(&mut self, gathers: &[Gather], draft: &Draft, before: &Snapshot, after: &Snapshot, minted: &Minted) -> Gathered {
         let (mut actions, mut files) = (Vec::new(), BTreeMap::new());
         for (at, gather) in gathers.iter().enumerate() {
-            let Some(fragment) = after.fragments.get(minted.fragment(gather.fragment).expect("a fragment with an id")) else { continue };
+            let Some(fragment) = after.fragments.get(minted.fragment(gather.fragment).expect("a fragment with an id")).unwrap() else {
+                continue;
+            };
             // A field that is gone by then is left out.
             let there = |field: &FieldRef| minted.field(*field).is_some_and(|id| after.schema.field(id).is_some());
             let fields: Vec<FieldRef> = gather.fields.iter().copied().filter(there).collect();
@@ -211,7 +217,7 @@ impl Testbed {
             let mut rows = Vec::new();
             for run in &gather.runs {
                 let from = match &run.from {
-                    Place::Present(id) => rows_of(before.fragments.get(*id).expect("a fragment to gather from"), &[&self.files]),
+                    Place::Present(id) => rows_of(before.fragments.get(*id).unwrap().expect("a fragment to gather from"), &[&self.files]),
                     Place::Staged { physical_rows, files } => {
                         let holding = files.iter().rev().find(|(_, fields)| fields.contains(&Some(Ref::Committed(VALUE))));
                         let none = || vec![(0, 0); *physical_rows as usize];
@@ -252,7 +258,7 @@ impl Testbed {
 
     /// The deleted offsets of a fragment of the newest version; `None` if there is no such fragment.
     pub fn dead(&self, fragment: u32) -> Option<Vec<u32>> {
-        let fragment = self.newest().fragments.get(FragmentId(fragment))?;
+        let fragment = self.newest().fragments.get(FragmentId(fragment)).unwrap()?;
         Some(vector(&fragment.deletions, fragment.physical_rows).iter().collect())
     }
 
@@ -316,7 +322,10 @@ impl Testbed {
             }
             (Comparison::Commutes, Ok(_)) => {
                 let (after, _) = apply(&newest, &staged, newest.version + 1).expect("what commutes applies as it was staged");
-                assert!(after.fragments.iter().eq(self.newest().fragments.iter()), "{staged:#?} commutes, and lands otherwise");
+                assert!(
+                    after.fragments.iter().unwrap().eq(self.newest().fragments.iter().unwrap()),
+                    "{staged:#?} commutes, and lands otherwise"
+                );
                 assert_eq!(after.schema, self.newest().schema);
             }
             (Comparison::Carry(_), Ok(_)) => {}
@@ -345,7 +354,7 @@ impl Testbed {
         }
         if !mates.is_empty() {
             if version.is_multiple_of(3) {
-                snapshot.fragments = snapshot.fragments.fold();
+                snapshot.fragments = snapshot.fragments.fold().unwrap();
             }
             self.versions.push(TestVersion { snapshot, transactions: mates });
         }
@@ -444,9 +453,9 @@ fn maps_of(landed: &CommittedTransaction) -> Vec<Arc<AddressMap>> {
 }
 
 fn settled(rebase: &Rebase, newest: &Snapshot) -> Result<(Rebased, Transaction), Collision> {
-    let rebased = rebase.finish(|id| newest.fragments.get(id).is_some())?;
+    let rebased = rebase.finish(|id| newest.fragments.get(id).unwrap().is_some())?;
     let present = vectors_needed(&rebased).into_iter().map(|id| {
-        let fragment = newest.fragments.get(id).expect("a fragment whose vector is needed");
+        let fragment = newest.fragments.get(id).unwrap().expect("a fragment whose vector is needed");
         (id, vector(&fragment.deletions, fragment.physical_rows))
     });
     let transaction = settle(rebased.clone(), present.collect());

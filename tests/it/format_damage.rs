@@ -1,20 +1,22 @@
 //! Damaged metadata is noticed, and never makes the reader panic: every flipped bit, every cut and every added byte of
 //! every kind of object; and, for bytes that carry a right checksum but were never written by amend, every changed byte.
 
-use crate::format_golden::{golden, page_ref, rows_page_ref, transactions_ref};
+use crate::format_golden::{golden, index_ref, rows_page_ref, transactions_ref};
+use crate::format_samples::page_ref;
 use amend::manifest::catalog::{decode_catalog, encode_catalog};
-use amend::manifest::decode::{DEFAULT_LIMITS, DecodeError, decode_manifest, decode_page, decode_transactions};
-use amend::manifest::encode::{encode_page, encode_transactions};
-use amend::manifest::fragments::PageRef;
+use amend::manifest::decode::{DEFAULT_LIMITS, DecodeError, decode_index, decode_manifest, decode_page, decode_transactions};
+use amend::manifest::encode::{encode_index, encode_page, encode_transactions};
 use amend::manifest::frame::{self, Kind};
+use amend::manifest::pages::{IndexRef, PageRef};
 use amend::manifest::version::TransactionsRef;
 use proptest::prelude::*;
 
 /// The stored files, each with how it is read.
 type Reader = fn(&[u8]) -> Result<(), DecodeError>;
-const OBJECTS: [(&str, Kind, Reader); 7] = [
+const OBJECTS: [(&str, Kind, Reader); 8] = [
     ("inline.manifest", Kind::Manifest, |bytes| decode_manifest(bytes, &DEFAULT_LIMITS).map(drop)),
     ("spilled.manifest", Kind::Manifest, |bytes| decode_manifest(bytes, &DEFAULT_LIMITS).map(drop)),
+    ("pages.index", Kind::PageIndex, |bytes| decode_index(bytes, &index_ref(), &DEFAULT_LIMITS).map(drop)),
     ("fragments.page", Kind::Page, |bytes| decode_page(bytes, &page_ref(), &DEFAULT_LIMITS).map(drop)),
     ("rows.page", Kind::Page, |bytes| decode_page(bytes, &rows_page_ref(), &DEFAULT_LIMITS).map(drop)),
     ("transactions.txn", Kind::Transactions, |bytes| decode_transactions(bytes, &transactions_ref(), &DEFAULT_LIMITS).map(drop)),
@@ -61,14 +63,24 @@ fn read_forged(kind: Kind, payload: &[u8]) {
             if let Ok(manifest) = decode_manifest(&object, &DEFAULT_LIMITS) {
                 manifest.schema.to_arrow();
                 manifest.transaction_ids();
-                let sizes = manifest.tail.values().flatten().map(|fragment| fragment.size_bytes() + u64::from(fragment.live_rows()));
+                let sizes = manifest
+                    .tail
+                    .values()
+                    .filter_map(|record| record.fragment.as_ref())
+                    .map(|fragment| fragment.size_bytes() + u64::from(fragment.live_rows()));
                 sizes.sum::<u64>();
+            }
+        }
+        Kind::PageIndex => {
+            let reference = IndexRef { size_bytes, crc32c, ..index_ref() };
+            if let Ok(pages) = decode_index(&object, &reference, &DEFAULT_LIMITS) {
+                assert!(encode_index(&pages).is_ok());
             }
         }
         Kind::Page => {
             let reference = PageRef { size_bytes, crc32c, ..page_ref() };
             if let Ok(fragments) = decode_page(&object, &reference, &DEFAULT_LIMITS) {
-                let again = encode_page(&fragments).unwrap();
+                let again = encode_page(&fragments, &[]).unwrap();
                 let reference = again.reference("_pages/a");
                 assert_eq!(decode_page(&again.bytes, &reference, &DEFAULT_LIMITS).unwrap(), fragments);
             }

@@ -9,9 +9,10 @@ use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage, Value};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-const OBJECTS: [(&str, Kind, &str); 8] = [
+const OBJECTS: [(&str, Kind, &str); 9] = [
     ("inline.manifest", Kind::Manifest, "Manifest"),
     ("spilled.manifest", Kind::Manifest, "Manifest"),
+    ("pages.index", Kind::PageIndex, "PageIndex"),
     ("fragments.page", Kind::Page, "Page"),
     ("rows.page", Kind::Page, "Page"),
     ("sorted.page", Kind::Page, "Page"),

@@ -1,8 +1,9 @@
 //! One version, its page, its transactions and a catalog that together use every field of the format.
 
 use amend::manifest::catalog::{Catalog, CatalogEntry, StoredView, TableName};
-use amend::manifest::encode::encode_page;
-use amend::manifest::fragments::{FragmentSet, Page};
+use amend::manifest::encode::{encode_index, encode_page};
+use amend::manifest::fragments::{FragmentSet, TailRecord};
+use amend::manifest::pages::PageRef;
 use amend::manifest::snapshot::{Counters, Snapshot};
 use amend::manifest::version::Version;
 use amend::store::Written;
@@ -23,13 +24,19 @@ use datafusion::arrow::ipc::writer::StreamWriter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A whole version.
+/// The page as the index lists it.
+pub fn page_ref() -> PageRef {
+    encode_page(&page(), &[FieldId(1), FieldId(2)]).unwrap().reference("_pages/0190a1b2.page")
+}
+
+/// A whole version, of which no page is loaded.
 pub fn version() -> Version {
-    let page = Page { reference: Some(encode_page(&page()).unwrap().reference("_pages/0190a1b2.page")), fragments: Arc::new(page()) };
+    let index = encode_index(&[Arc::new(page_ref())]).unwrap().reference("_pages/0190a1b1.index");
+    let record = |fragment, hidden| TailRecord { fragment, hidden };
     let tail = BTreeMap::from([
-        (FragmentId(2), None),
-        (FragmentId(5), Some(fragment(5, DeletionFile::inline(&[0, 99].into_iter().collect())))),
-        (FragmentId(8), Some(fragment(8, None))),
+        (FragmentId(2), record(None, Some(70))),
+        (FragmentId(5), record(Some(fragment(5, DeletionFile::inline(&[0, 99].into_iter().collect()))), Some(99))),
+        (FragmentId(8), record(Some(fragment(8, None)), None)),
     ]);
     Version {
         snapshot: Snapshot {
@@ -39,7 +46,7 @@ pub fn version() -> Version {
             counters: Counters { fragment: FragmentId(10), field: FieldId(12), base: BaseId(4) },
             config: BTreeMap::from([("amend.target_rows".into(), "1000000".into()), ("note".into(), "größer".into())]),
             bases: BTreeMap::from([(BaseId(1), base("archive")), (BaseId(3), Base { name: None, ..base("cold") })]),
-            fragments: FragmentSet::new(vec![page], tail),
+            fragments: FragmentSet::named(Some(index), tail),
             low_water_mark: 7,
             swept_ms: 1_764_000_000_000,
         },

@@ -73,7 +73,7 @@ fn change(seed: &[u8], other: &[u8], numbers: &mut Numbers) -> Vec<u8> {
 type Entry = (&'static str, fn(&[u8]) -> bool, Vec<Vec<u8>>);
 
 /// The entries with their seeds, which all of them accept.
-fn targets() -> [Entry; 5] {
+fn targets() -> [Entry; 6] {
     let payload = |name: &str, kind| frame::open(kind, &golden(name), u64::MAX).unwrap().to_vec();
     let blob = |rows: &[u32]| match DeletionFile::inline(&rows.iter().copied().collect()) {
         Some(DeletionFile::Inline { blob, .. }) => blob.to_vec(),
@@ -84,6 +84,7 @@ fn targets() -> [Entry; 5] {
     let sorted = AddressMap::permuted(vec![source(4, &[1]), source(2, &[])], vec![3, 2], &[vec![4, 0, 2], vec![1, 3]]).unwrap();
     [
         ("manifest", entries::manifest, vec![payload("inline.manifest", Kind::Manifest), payload("spilled.manifest", Kind::Manifest)]),
+        ("index", entries::index, vec![payload("pages.index", Kind::PageIndex)]),
         ("page", entries::page, vec![payload("fragments.page", Kind::Page)]),
         ("transactions", entries::transactions, vec![payload("transactions.txn", Kind::Transactions)]),
         ("deletion_vector", entries::deletion_vector, vec![blob(&[0, 99]), blob(&(0..9_000).collect::<Vec<_>>()), blob(&[5, 70_000])]),

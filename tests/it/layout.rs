@@ -22,7 +22,7 @@ async fn fragments(lake: &Lake) -> Vec<Vec<(i64, i64)>> {
     let log = lake.table("t").await.unwrap();
     let version = log.newest().await.unwrap();
     let mut found = Vec::new();
-    for fragment in version.snapshot.fragments.iter() {
+    for fragment in version.snapshot.fragments.iter().unwrap() {
         assert_eq!((fragment.files.len(), fragment.deleted_rows()), (1, 0));
         let bytes = log.store().read(&ObjectName::parse(&fragment.files[0].path).unwrap()).await.unwrap();
         let mut rows = Vec::new();

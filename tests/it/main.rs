@@ -24,6 +24,7 @@ mod layout;
 mod leftovers;
 mod lying_store;
 mod matrix;
+mod million;
 mod names;
 mod oracle;
 mod parity;

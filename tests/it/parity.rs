@@ -80,7 +80,7 @@ impl Script {
         let mut known = std::collections::BTreeSet::new();
         for older in 1..number {
             let older = self.log.read(older).await.unwrap();
-            known.extend(older.snapshot.fragments.iter().flat_map(|fragment| &fragment.files).map(|file| file.path.clone()));
+            known.extend(older.snapshot.fragments.iter().unwrap().flat_map(|fragment| &fragment.files).map(|file| file.path.clone()));
         }
         let found = Table::of(&self.log, &version.snapshot, &known).await;
         let before = self.versions.last().unwrap();
@@ -96,11 +96,11 @@ impl Script {
         }
         assert_eq!(rows(&self.session, query).await, expected, "{}", committed.transaction.describe());
         let stored = stored_objects(self.log.store()).await;
-        let named = version.snapshot.fragments.iter().flat_map(|fragment| &fragment.files);
+        let named = version.snapshot.fragments.iter().unwrap().flat_map(|fragment| &fragment.files);
         assert!(named.filter(|file| file.is_object_of_table()).all(|file| stored.contains(&file.path)));
 
         // From now on its files are known by their names.
-        known.extend(version.snapshot.fragments.iter().flat_map(|fragment| &fragment.files).map(|file| file.path.clone()));
+        known.extend(version.snapshot.fragments.iter().unwrap().flat_map(|fragment| &fragment.files).map(|file| file.path.clone()));
         self.versions.push(Table::of(&self.log, &version.snapshot, &known).await);
     }
 }

@@ -19,7 +19,7 @@ async fn newest(lake: &Lake, table: &str) -> Snapshot {
 }
 
 fn fragments(snapshot: &Snapshot) -> Vec<Fragment> {
-    snapshot.fragments.iter().map(|fragment| (**fragment).clone()).collect()
+    snapshot.fragments.iter().unwrap().map(|fragment| (**fragment).clone()).collect()
 }
 
 /// The record of a file, by reading it all: `fields` are those of its columns and their parts, in the order of the file.
@@ -108,7 +108,7 @@ async fn create_table_from_files() {
     let k: (i32, &[i32]) = (1, &[]);
     let v: (i32, &[i32]) = (2, &[]);
     let s: (i32, &[i32]) = (3, &[4, 5, 6]);
-    let first = found.fragments.iter().next().unwrap().id.0;
+    let first = found.fragments.iter().unwrap().next().unwrap().id.0;
     let expected = vec![
         described(&a, first, 1, base, &[k, v, s], &[(7, StatValue::Int(7))]),
         described(&b, first + 1, 1, base, &[v, s, k], &[(7, StatValue::Int(8))]),

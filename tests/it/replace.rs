@@ -79,7 +79,7 @@ async fn a_large_vector_is_written_for_its_new_fragment() {
     change(&session, "RESTORE TABLE t TO VERSION AS OF 3").await;
     let vector = async |version: u64| {
         let version = log.read(version).await.unwrap();
-        let fragment = version.snapshot.fragments.iter().next().unwrap();
+        let fragment = version.snapshot.fragments.iter().unwrap().next().unwrap();
         match fragment.deletions.clone() {
             Some(DeletionFile::Puffin { path, cardinality, .. }) => (fragment.id, fragment.files[0].path.clone(), path, cardinality),
             other => panic!("{other:?}"),

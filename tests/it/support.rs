@@ -2,6 +2,7 @@
 
 use amend::manifest::decode::{DEFAULT_LIMITS, Transactions, decode_manifest};
 use amend::manifest::log::VersionLog;
+use amend::manifest::snapshot::Snapshot;
 use amend::store::{ObjectName, Store, path};
 use amend::table::deletion_vector::DeletionFile;
 use amend::txn::action::{Action, MapLocation};
@@ -121,15 +122,21 @@ pub async fn named_by(log: &VersionLog, version: u64) -> BTreeSet<String> {
     let name = ObjectName::version(version);
     let manifest = decode_manifest(&log.store().read(&name).await.unwrap(), &DEFAULT_LIMITS).unwrap();
     let mut named = BTreeSet::from([name.to_string()]);
-    named.extend(manifest.pages.iter().map(|page| page.path.clone()));
+    named.extend(manifest.pages.iter().map(|index| index.path.clone()));
+    named.extend(log.pages_named(&manifest).await.unwrap().iter().map(|page| page.path.clone()));
     if let Transactions::Object(reference) = &manifest.transactions {
         named.insert(reference.path.clone());
     }
-    for fragment in log.read(version).await.unwrap().snapshot.fragments.iter() {
+    for fragment in whole(log, version).await.fragments.iter().unwrap() {
         named.extend(fragment.files.iter().filter(|file| file.is_object_of_table()).map(|file| file.path.clone()));
         named.extend(vector_object(&fragment.deletions));
     }
     named
+}
+
+/// A version with all its pages in memory.
+pub async fn whole(log: &VersionLog, version: u64) -> Snapshot {
+    log.load_all(&log.read(version).await.unwrap().snapshot).await.unwrap()
 }
 
 fn vector_object(vector: &Option<DeletionFile>) -> Option<String> {

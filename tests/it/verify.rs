@@ -102,10 +102,10 @@ async fn lying(lie: impl Fn(&mut DataFile)) -> Vec<(String, String)> {
     assert_eq!(problems(&writer, "VERIFY t").await, []);
     let log = lake.table("t").await.unwrap();
     let mut version: Version = log.read(2).await.unwrap().as_ref().clone();
-    let fragment = version.snapshot.fragments.iter().next().unwrap().clone();
+    let fragment = version.snapshot.fragments.iter().unwrap().next().unwrap().clone();
     let mut files = fragment.files.clone();
     lie(&mut files[0]);
-    version.snapshot.fragments.put(Arc::new(Fragment { files, ..fragment.as_ref().clone() }));
+    version.snapshot.fragments.put(Arc::new(Fragment { files, ..fragment.as_ref().clone() })).unwrap();
     for action in version.transactions.iter_mut().flat_map(|committed| &mut committed.transaction.steps).flat_map(|step| &mut step.actions)
     {
         if let Action::AddDataFile(add) = action {

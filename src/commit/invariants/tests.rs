@@ -33,9 +33,9 @@ fn rewritten() -> (Snapshot, Snapshot, Transaction) {
 }
 
 fn change(after: &mut Snapshot, id: u32, how: impl FnOnce(&mut Fragment)) {
-    let mut fragment = (**after.fragments.get(FragmentId(id)).unwrap()).clone();
+    let mut fragment = (**after.fragments.get(FragmentId(id)).unwrap().unwrap()).clone();
     how(&mut fragment);
-    after.fragments.put(Arc::new(fragment));
+    after.fragments.put(Arc::new(fragment)).unwrap();
 }
 
 fn change_file(after: &mut Snapshot, id: u32, how: impl FnOnce(&mut DataFile)) {
@@ -55,9 +55,9 @@ fn sound_versions_pass() {
 #[test]
 fn a_folded_version_passes() {
     let (mut before, mut after, transaction) = sound();
-    after.fragments = after.fragments.fold();
+    after.fragments = after.fragments.fold().unwrap();
     check(&before, &after, &transaction).unwrap();
-    before.fragments = before.fragments.fold();
+    before.fragments = before.fragments.fold().unwrap();
     check(&before, &after, &transaction).unwrap();
 }
 
@@ -74,7 +74,7 @@ fn each_fault_breaks_its_invariant() {
         ("fragment counter", "counters", |_, after, _| after.counters.fragment = FragmentId(0)),
         ("field counter", "counters", |before, _, _| before.counters.field = FieldId(90)),
         ("fragment beyond the counter", "counters", |_, after, _| change(after, 3, |fragment| fragment.id = FragmentId(70))),
-        ("fragment comes back", "counters", |before, _, _| before.fragments.remove(FragmentId(0))),
+        ("fragment comes back", "counters", |before, _, _| before.fragments.remove(FragmentId(0)).unwrap()),
         ("unknown field in a file", "counters", |_, after, _| change_file(after, 3, |file| file.columns[0].field = Some(FieldId(50)))),
         ("schema beyond the counter", "counters", |_, after, _| {
             let mut fields = after.schema.fields().to_vec();
@@ -94,8 +94,8 @@ fn each_fault_breaks_its_invariant() {
             let Action::SetDeletionFile(set) = &mut transaction.steps[0].actions[0] else { panic!("not a deletion") };
             set.added.insert(2);
         }),
-        ("new rows that do not arrive", "live rows", |_, after, _| after.fragments.remove(FragmentId(3))),
-        ("a fragment that no action names goes", "live rows", |_, after, _| after.fragments.remove(FragmentId(2))),
+        ("new rows that do not arrive", "live rows", |_, after, _| after.fragments.remove(FragmentId(3)).unwrap()),
+        ("a fragment that no action names goes", "live rows", |_, after, _| after.fragments.remove(FragmentId(2)).unwrap()),
         ("two columns of a field", "one live column", |_, after, _| {
             change(after, 0, |fragment| fragment.files.push(fragment.files[0].clone()))
         }),
@@ -150,8 +150,8 @@ fn each_fault_breaks_its_invariant() {
 #[test]
 fn a_rewrite_that_does_not_add_up_breaks_the_count_of_rows() {
     let faults: &[(&str, Fault)] = &[
-        ("a target is missing", |_, after, _| after.fragments.remove(FragmentId(3))),
-        ("a source stays", |before, after, _| after.fragments.put(before.fragments.get(FragmentId(0)).unwrap().clone())),
+        ("a target is missing", |_, after, _| after.fragments.remove(FragmentId(3)).unwrap()),
+        ("a source stays", |before, after, _| after.fragments.put(before.fragments.get(FragmentId(0)).unwrap().unwrap().clone()).unwrap()),
         ("a target that says it is new", |_, _, transaction| {
             for action in &mut transaction.steps[0].actions {
                 if let Action::AddFragment(add) = action {
@@ -181,9 +181,9 @@ fn an_emptied_fragment_that_stays_is_noticed() {
     draft.delete(&[2]);
     let (mut after, _) = apply(bed.newest(), &draft.transaction, 3).unwrap();
     check(bed.newest(), &after, &draft.transaction).unwrap();
-    let mut fragment = (**bed.newest().fragments.get(FragmentId(1)).unwrap()).clone();
+    let mut fragment = (**bed.newest().fragments.get(FragmentId(1)).unwrap().unwrap()).clone();
     fragment.deletions = DeletionFile::inline(&[0].into_iter().collect());
-    after.fragments.put(Arc::new(fragment));
+    after.fragments.put(Arc::new(fragment)).unwrap();
     assert_eq!(no_empty_fragments(bed.newest(), &after, &draft.transaction).unwrap_err(), "fragment 1 has none");
     assert!(check(bed.newest(), &after, &draft.transaction).unwrap_err().contains("breaks 'a fragment has live rows'"));
 }

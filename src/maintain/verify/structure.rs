@@ -20,8 +20,12 @@ impl Verifying {
             Ok(None) => return self.problem(Kind::Manifest, name.as_str(), "the manifest is missing"),
             Err(error) => return self.error(Kind::Manifest, name.as_str(), error),
         };
-        let snapshot = &version.snapshot;
-        for fragment in snapshot.fragments.iter() {
+        let loaded = match self.log.load_all(&version.snapshot).await {
+            Ok(loaded) => loaded,
+            Err(error) => return self.error(Kind::Manifest, name.as_str(), error),
+        };
+        let snapshot = &loaded;
+        for fragment in snapshot.fragments.iter().into_iter().flatten() {
             if let Err(problem) = fits(fragment, snapshot) {
                 self.problem(Kind::Fragment, &format!("fragment {}", fragment.id), problem);
             }
@@ -30,7 +34,10 @@ impl Verifying {
             0 | 1 => Snapshot::empty(snapshot.table_id),
             // That one is not needed by this.
             later => match self.log.read_if_present(later - 1).await {
-                Ok(Some(before)) => before.snapshot.clone(),
+                Ok(Some(before)) => match self.log.load_all(&before.snapshot).await {
+                    Ok(before) => before,
+                    Err(_) => return,
+                },
                 Ok(None) | Err(_) => return,
             },
         };
@@ -81,7 +88,8 @@ fn follows(mut before: Snapshot, after: &Snapshot, transactions: &[CommittedTran
         }
         before = made;
     }
-    let same_fragments = before.fragments.iter().eq(after.fragments.iter());
+    let (before_now, after_now) = (before.fragments.iter(), after.fragments.iter());
+    let same_fragments = before_now.map_err(|error| error.to_string())?.eq(after_now.map_err(|error| error.to_string())?);
     if !same_fragments {
         return Err("its fragments are others than its transactions make of the version before".into());
     }

@@ -112,7 +112,7 @@ fn refusal(actions: Vec<Action>) -> String {
 }
 
 fn ids(snapshot: &Snapshot) -> Vec<u32> {
-    snapshot.fragments.iter().map(|fragment| fragment.id.0).collect()
+    snapshot.fragments.iter().unwrap().map(|fragment| fragment.id.0).collect()
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn tokens_get_the_next_ids() {
     assert_eq!(minted.fragments, BTreeMap::from([(Token(9), FragmentId(2)), (Token(4), FragmentId(3))]));
     assert_eq!(minted.fields, BTreeMap::from([(Token(9), FieldId(3))]), "fragments and fields have their own tokens");
     assert_eq!((after.counters.fragment, after.counters.field), (FragmentId(4), FieldId(4)));
-    let added = after.fragments.get(FragmentId(2)).unwrap();
+    let added = after.fragments.get(FragmentId(2)).unwrap().unwrap();
     assert_eq!((added.created_at, added.updated_at, added.backing(FieldId(1)).unwrap().1), (2, 2, 0));
     assert_eq!(added.backing(FieldId(2)), None);
 }
@@ -180,8 +180,8 @@ fn a_dropped_field_comes_back_under_its_id_and_only_then() {
     let names: Vec<(i32, &str)> = after.schema.fields().iter().map(|field| (field.id.0, field.name.as_str())).collect();
     assert_eq!((names, after.counters.field), (vec![(2, "b"), (1, "back")], FieldId(3)));
     assert!(minted.fields.is_empty());
-    assert_eq!(after.fragments.get(FragmentId(0)).unwrap().backing(FieldId(1)), None, "old values do not come back by themselves");
-    assert!(after.fragments.get(FragmentId(2)).unwrap().backing(FieldId(1)).is_some());
+    assert_eq!(after.fragments.get(FragmentId(0)).unwrap().unwrap().backing(FieldId(1)), None, "old values do not come back by themselves");
+    assert!(after.fragments.get(FragmentId(2)).unwrap().unwrap().backing(FieldId(1)).is_some());
     assert_eq!(refusal(vec![claim(1, "c")]), "field id 1 is that of 'a'");
     assert_eq!(refusal(vec![drop(), claim(1, "c"), claim(1, "d")]), "field id 1 is that of 'c'");
     for id in [3, 0, -1] {
@@ -194,7 +194,7 @@ fn a_column_without_a_field_is_dead_and_keeps_its_place() {
     let Action::AddDataFile(mut file) = add_file(own(0), &[1], &[field(1), field(2)]) else { panic!("not a file") };
     file.fields = vec![None, Some(field(2))];
     let (after, _) = after(vec![add_fragment(0, 1), Action::AddDataFile(file)]);
-    let fragment = after.fragments.get(FragmentId(2)).unwrap();
+    let fragment = after.fragments.get(FragmentId(2)).unwrap().unwrap();
     assert_eq!((fragment.backing(FieldId(1)).is_none(), fragment.backing(FieldId(2)).unwrap().1), (true, 1));
 }
 
@@ -208,7 +208,7 @@ fn a_part_is_of_a_field_that_is_there_or_was() {
     };
     for id in [1, 2] {
         let (after, _) = after(with_part(Some(field(id))));
-        let column = &after.fragments.get(FragmentId(2)).unwrap().files[0].columns[0];
+        let column = &after.fragments.get(FragmentId(2)).unwrap().unwrap().files[0].columns[0];
         assert_eq!((column.field, &column.parts[..]), (Some(FieldId(1)), &[FieldId(id)][..]));
     }
     assert_eq!(refusal(with_part(Some(field(3)))), "field id 3 was never given out");
@@ -235,7 +235,7 @@ fn a_field_is_held_once_in_a_fragment() {
     assert_eq!(refusal(vec![add_file(old(0), &[3], &[field(2)])]), "fragment 0 holds field 2 already");
     let new = || vec![add_field(0, None, "c", LEAF), add_file(old(0), &[3], &[own_field(0)])];
     let (after, minted) = after(new());
-    let fragment = after.fragments.get(FragmentId(0)).unwrap();
+    let fragment = after.fragments.get(FragmentId(0)).unwrap().unwrap();
     assert_eq!(minted.fields[&Token(0)], FieldId(3));
     assert_eq!((fragment.files.len(), fragment.updated_at, fragment.created_at), (2, 2, 1));
     let mut twice = new();
@@ -278,7 +278,7 @@ fn the_same_actions_on_two_versions_mean_the_same_under_other_ids() {
     assert_eq!((minted_first.fragments[&Token(0)], minted_second.fragments[&Token(0)]), (FragmentId(2), FragmentId(3)));
     assert_eq!((minted_first.fields[&Token(1)], minted_second.fields[&Token(1)]), (FieldId(4), FieldId(5)));
     for (snapshot, minted, version) in [(on_first, minted_first, 2), (on_second, minted_second, 3)] {
-        let fragment = snapshot.fragments.get(minted.fragments[&Token(0)]).unwrap();
+        let fragment = snapshot.fragments.get(minted.fragments[&Token(0)]).unwrap().unwrap();
         let part = snapshot.schema.field(minted.fields[&Token(1)]).unwrap();
         assert_eq!((fragment.physical_rows, fragment.live_rows(), fragment.created_at), (2, 1, version));
         assert_eq!((part.name.as_str(), part.parent), ("part", Some(minted.fields[&Token(0)])));
@@ -314,7 +314,7 @@ fn deletions_lie_within_their_fragment() {
     assert_eq!(refusal(vec![delete(old(1), &[0], &[0], &[1])]), beyond);
     assert_eq!(refusal(vec![delete(old(1), &[], &[0], &[])]), "SetDeletionFile deletes 1 rows of fragment 1, its vector holds 0");
     let (after, _) = after(vec![delete(old(1), &[1], &[1], &[])]);
-    let fragment = after.fragments.get(FragmentId(1)).unwrap();
+    let fragment = after.fragments.get(FragmentId(1)).unwrap().unwrap();
     assert_eq!((fragment.live_rows(), fragment.created_at, fragment.updated_at), (1, 1, 2));
 }
 
@@ -376,11 +376,11 @@ fn a_dropped_field_takes_its_parts_and_its_columns_along() {
         add_file(own(0), &[5], &[own_field(1)]),
     ]);
     let dropped = before.schema.fields().iter().find(|field| field.name == "s").unwrap().id;
-    let id = before.fragments.iter().last().unwrap().id;
+    let id = before.fragments.iter().unwrap().last().unwrap().id;
     let step = |action| Step { actions: vec![action], ..Step::default() };
     let of = |steps| Transaction { id: TransactionId(2), read_version: before.version, steps };
     let (after, _) = apply(&before, &of(vec![step(Action::DropField(DropField { field: Ref::Committed(dropped) }))]), 9).unwrap();
-    let fragment = after.fragments.get(id).unwrap();
+    let fragment = after.fragments.get(id).unwrap().unwrap();
     let slots: Vec<Vec<Option<i32>>> =
         fragment.files.iter().map(|file| file.columns.iter().map(|column| column.field.map(|field| field.0)).collect()).collect();
     assert_eq!((slots, fragment.updated_at, fragment.physical_rows), (vec![vec![Some(1), None]], 9, 5));
@@ -392,12 +392,12 @@ fn a_dropped_field_takes_its_parts_and_its_columns_along() {
     assert_eq!(minted.fields[&Token(0)], before.counters.field);
     assert!(after.schema.column("s").is_some_and(|column| column.id == before.counters.field));
     let (after, _) = apply(&before, &of(vec![step(Action::DropField(DropField { field: field(1) }))]), 9).unwrap();
-    assert_eq!(after.fragments.get(id).unwrap().files.len(), 2);
+    assert_eq!(after.fragments.get(id).unwrap().unwrap().files.len(), 2);
 
     // The rows of a fragment stay, and with them a file to count them in.
     let all = [1, dropped.0].map(|id| step(Action::DropField(DropField { field: field(id) }))).to_vec();
     let (after, _) = apply(&before, &of(all), 9).unwrap();
-    let fragment = after.fragments.get(id).unwrap();
+    let fragment = after.fragments.get(id).unwrap().unwrap();
     assert_eq!((fragment.files.len(), fragment.live_rows()), (1, 5));
 }
 
@@ -473,12 +473,12 @@ fn tombstone(fragment: FragmentRef, fields: &[FieldRef]) -> Action {
 #[test]
 fn values_of_a_fragment_go_and_come_anew() {
     let slots = |snapshot: &Snapshot, id: u32| -> Vec<Vec<Option<i32>>> {
-        let fragment = snapshot.fragments.get(FragmentId(id)).unwrap();
+        let fragment = snapshot.fragments.get(FragmentId(id)).unwrap().unwrap();
         fragment.files.iter().map(|file| file.columns.iter().map(|column| column.field.map(|field| field.0)).collect()).collect()
     };
     let (one, _) = after(vec![tombstone(old(0), &[field(1)])]);
     assert_eq!((slots(&one, 0), slots(&one, 1)), (vec![vec![None, Some(2)]], vec![vec![Some(1), Some(2)]]));
-    assert_eq!(one.fragments.get(FragmentId(0)).unwrap().updated_at, 2);
+    assert_eq!(one.fragments.get(FragmentId(0)).unwrap().unwrap().updated_at, 2);
     let (anew, _) = after(vec![tombstone(old(0), &[field(1)]), add_file(old(0), &[3], &[field(1)])]);
     assert_eq!(slots(&anew, 0), [vec![None, Some(2)], vec![Some(1)]]);
     let (all, _) = after(vec![tombstone(old(0), &[field(1), field(2)]), add_file(old(0), &[3], &[field(2)])]);

@@ -1,7 +1,8 @@
 //! Versions come back from their bytes, whatever they are; what breaks a rule is not written.
 
 use super::*;
-use crate::manifest::fragments::{FragmentSet, Page};
+use crate::manifest::fragments::FragmentSet;
+use crate::manifest::pages::{MAX_SUMMARIES, Page};
 use crate::manifest::snapshot::{Counters, Snapshot};
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{Base, BaseId, BlockChecksums, DataFile, FileColumn, SortKey};
@@ -276,26 +277,27 @@ fn action((kind, number, flag, rows, file, data_type): Seed, minted: &mut Minted
 fn fragment_set(fragments: BTreeMap<u32, Fragment>, page_size: usize) -> FragmentSet {
     let fragments: Vec<Arc<Fragment>> =
         fragments.into_iter().map(|(id, fragment)| Arc::new(Fragment { id: FragmentId(id), ..fragment })).collect();
-    let mut pages = Vec::new();
-    let mut tail = BTreeMap::new();
-    for (n, chunk) in fragments.chunks(page_size).enumerate() {
-        pages.push(Page {
-            reference: Some(encode_page(chunk).unwrap().reference(format!("_pages/{n}"))),
-            fragments: Arc::new(chunk.to_vec()),
-        });
-        for fragment in chunk {
-            match fragment.id.0 {
-                id if id % 3 == 0 => tail.insert(fragment.id, Some(Arc::new(Fragment { updated_at: 9, ..(**fragment).clone() }))),
-                id if id % 7 == 0 => tail.insert(fragment.id, None),
-                _ => continue,
-            };
+    let fields: Vec<FieldId> = (1..9).map(FieldId).collect();
+    let named = |(n, chunk): (usize, &[Arc<Fragment>])| Page {
+        reference: Some(Arc::new(encode_page(chunk, &fields).unwrap().reference(format!("_pages/{n}")))),
+        records: Some(Arc::new(chunk.to_vec())),
+    };
+    let pages: Vec<Page> = fragments.chunks(page_size).enumerate().map(named).collect();
+    let references: Vec<Arc<PageRef>> = pages.iter().filter_map(|page| page.reference.clone()).collect();
+    let index = (!references.is_empty()).then(|| encode_index(&references).unwrap().reference("_pages/a.index"));
+    let mut set = FragmentSet::listed(index, pages);
+    for fragment in &fragments {
+        match fragment.id.0 {
+            id if id % 3 == 0 => set.put(Arc::new(Fragment { updated_at: 9, ..(**fragment).clone() })).unwrap(),
+            id if id % 7 == 0 => set.remove(fragment.id).unwrap(),
+            _ => {}
         }
     }
     if let Some(last) = fragments.last() {
         let id = FragmentId(last.id.0 + 1);
-        tail.insert(id, Some(Arc::new(Fragment { id, ..(**last).clone() })));
+        set.put(Arc::new(Fragment { id, ..(**last).clone() })).unwrap();
     }
-    FragmentSet::new(pages, tail)
+    set
 }
 
 fn version() -> impl Strategy<Value = Version> {
@@ -330,16 +332,28 @@ fn round_trip(version: &Version, spill: bool) -> Version {
     assert_eq!(encode_manifest(version, reference.as_ref()).unwrap(), manifest);
 
     let decoded = decode_manifest(&manifest.bytes, &DEFAULT_LIMITS).unwrap();
-    let pages = decoded.pages.iter().zip(version.snapshot.fragments.pages()).map(|(reference, page)| {
-        let object = encode_page(&page.fragments).unwrap().bytes;
-        Arc::new(decode_page(&object, reference, &DEFAULT_LIMITS).unwrap())
+    let written = version.snapshot.fragments.pages().unwrap();
+    let fields: Vec<FieldId> = (1..9).map(FieldId).collect();
+    let references: Vec<Arc<PageRef>> = written.iter().map(|page| page.reference.clone().unwrap()).collect();
+    let listed = match &decoded.pages {
+        None => vec![],
+        Some(index) => decode_index(&encode_index(&references).unwrap().bytes, index, &DEFAULT_LIMITS).unwrap(),
+    };
+    let pages = listed.into_iter().zip(written).map(|(reference, page)| {
+        let object = encode_page(page.records.as_ref().unwrap(), &fields).unwrap().bytes;
+        let records = Some(Arc::new(decode_page(&object, &reference, &DEFAULT_LIMITS).unwrap()));
+        Page { reference: Some(reference), records }
     });
-    let pages = pages.collect();
+    let pages: Vec<Page> = pages.collect();
     let spilled = match &decoded.transactions {
         Transactions::Inline(_) => None,
         Transactions::Object(reference) => Some(decode_transactions(&encoded.bytes, reference, &DEFAULT_LIMITS).unwrap()),
     };
-    decoded.into_version(pages, spilled).unwrap()
+    let mut read = decoded.into_version(spilled).unwrap();
+    if !pages.is_empty() {
+        read.snapshot.fragments = read.snapshot.fragments.with_pages(Arc::new(pages));
+    }
+    read
 }
 
 proptest! {
@@ -383,12 +397,12 @@ fn what_no_reader_would_take_is_not_written() {
     assert!(reason(|v| v.transactions = vec![statement(1, 1), statement(1, 1)]).contains("there twice"));
     assert!(reason(|v| v.transactions = vec![statement(1, MAX_INLINE_TRANSACTIONS_BYTES)]).contains("too large"));
     assert!(
-        reason(|v| v.snapshot.fragments.put(Arc::new(Fragment { id: FragmentId(10), ..plain_fragment() }))).contains("never given out")
+        reason(|v| v.snapshot.fragments.put(Arc::new(Fragment { id: FragmentId(10), ..plain_fragment() })).unwrap())
+            .contains("never given out")
     );
     assert!(
         reason(|v| {
-            let pages = vec![Page { reference: None, fragments: Arc::new(vec![Arc::new(plain_fragment())]) }];
-            v.snapshot.fragments = FragmentSet::new(pages, BTreeMap::new());
+            v.snapshot.fragments = FragmentSet::listed(None, vec![Page::unnamed(vec![Arc::new(plain_fragment())])]);
         })
         .contains("no name")
     );
@@ -406,7 +420,7 @@ fn what_no_reader_would_take_is_not_written() {
 
 #[test]
 fn pages_that_no_reader_would_take_are_not_written() {
-    let encode = |fragments: Vec<Fragment>| encode_page(&fragments.into_iter().map(Arc::new).collect::<Vec<_>>());
+    let encode = |fragments: Vec<Fragment>| encode_page(&fragments.into_iter().map(Arc::new).collect::<Vec<_>>(), &[]);
     assert!(encode(vec![plain_fragment()]).is_ok());
     assert!(encode(vec![]).unwrap_err().to_string().contains("without fragments"));
     assert!(encode(vec![plain_fragment(), plain_fragment()]).unwrap_err().to_string().contains("comes after"));
@@ -435,6 +449,10 @@ fn transactions_move_out_when_they_are_large() {
     assert!(manifest.bytes.len() < 300);
     let decoded = decode_manifest(&manifest.bytes, &DEFAULT_LIMITS).unwrap();
     assert_eq!(decoded.transaction_ids(), [TransactionId(8), TransactionId(9)]);
+}
+
+fn file_record_bytes(version: &Version) -> u64 {
+    version.snapshot.fragments.tail().values().filter_map(|record| record.fragment.as_ref()).map(|fragment| fragment.record_bytes()).sum()
 }
 
 #[test]
@@ -466,19 +484,36 @@ fn the_bytes_of_a_commit_do_not_grow_with_the_table() {
         first: FragmentId(n << 10),
         last: FragmentId((n << 10) + 1023),
         fragments: 1024,
+        rows: 1 << 30,
         live_rows: 1 << 30,
+        summaries: (1..=MAX_SUMMARIES as i32)
+            .map(|field| {
+                let (min, max) = (StatValue::Int(i64::from(n)), StatValue::Int(1 << 40));
+                (FieldId(field), ColumnStats { min: Some(min), max: Some(max), null_count: Some(0) })
+            })
+            .collect(),
     };
     let mut version = simple();
     version.snapshot.counters = Counters { fragment: FragmentId(2_000_000), field: FieldId(17), base: BaseId(100) };
-    let pages = (0..977).map(|n| Page { reference: Some(reference(n)), fragments: Arc::new(vec![]) }).collect();
-    let tail = (1_000_448..1_000_448 + 20).map(|id| {
-        let fragment = Fragment { id: FragmentId(id), physical_rows: 1_000_000, files: vec![file(id)], ..plain_fragment() };
-        (FragmentId(id), Some(Arc::new(fragment)))
-    });
-    version.snapshot.fragments = FragmentSet::new(pages, tail.collect());
+    let pages: Vec<Arc<PageRef>> = (0..977).map(|n| Arc::new(reference(n))).collect();
+    let index = encode_index(&pages).unwrap();
+    let page_bytes = index.bytes.len() / 977;
+    assert!(page_bytes <= 450, "{page_bytes} bytes for each page");
+    let mut set = FragmentSet::listed(Some(index.reference("_pages/a.index")), pages.into_iter().map(Page::named).collect());
+    let mut records = 0;
+    for id in 1_000_448.. {
+        set.put(Arc::new(Fragment { id: FragmentId(id), physical_rows: 1_000_000, files: vec![file(id)], ..plain_fragment() })).unwrap();
+        if set.needs_fold() {
+            set.remove(FragmentId(id)).unwrap();
+            break;
+        }
+        records += 1;
+    }
+    version.snapshot.fragments = set;
     let manifest = encode_manifest(&version, None).unwrap();
-    let (page_bytes, record_bytes) = ((manifest.bytes.len() - manifest.tail_bytes) / 977, manifest.tail_bytes / 20);
-    assert!(page_bytes <= 86, "{page_bytes} bytes for each page");
+    let (record_bytes, estimate) = (manifest.tail_bytes / records, file_record_bytes(&version));
     assert!(record_bytes <= 640, "{record_bytes} bytes for each record of 16 columns");
-    assert!(manifest.bytes.len() < 128 << 10, "{} bytes", manifest.bytes.len());
+    assert!((80..=125).contains(&(estimate * 100 / manifest.tail_bytes as u64)), "{estimate} of {}", manifest.tail_bytes);
+    assert!(manifest.bytes.len() - manifest.tail_bytes < 1024, "{} bytes", manifest.bytes.len());
+    assert!((64 << 10..112 << 10).contains(&manifest.bytes.len()), "{} bytes", manifest.bytes.len());
 }

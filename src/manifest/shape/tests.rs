@@ -1,5 +1,6 @@
 //! The shapes against `docs/format.proto`, and what the walk refuses.
 
+use super::actions::TRANSACTION;
 use super::*;
 use crate::manifest::wire;
 use prost::Message as _;
@@ -52,7 +53,7 @@ fn compare_kind(field: &Field, specified: &FieldDescriptor, seen: &mut BTreeSet<
 fn shapes_are_those_of_the_specification() {
     let specification = specification();
     let mut seen = BTreeSet::new();
-    for shape in [&MANIFEST, &PAGE, &COMMITTED_TRANSACTIONS, &CATALOG] {
+    for shape in [&MANIFEST, &PAGE_INDEX, &PAGE, &COMMITTED_TRANSACTIONS, &CATALOG] {
         let message = specification.get_message_by_name(&format!("amend.v1.{}", shape.name)).unwrap();
         compare(shape, &message, &mut seen);
     }

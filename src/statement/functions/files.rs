@@ -59,9 +59,9 @@ impl OfTable for Files {
 
     async fn rows(log: &VersionLog, session: &dyn Session) -> Result<RecordBatch> {
         let version = version_of(log, session).await?;
-        let snapshot = &version.snapshot;
+        let snapshot = &log.load_all(&version.snapshot).await?;
         let files: Vec<(&Fragment, &DataFile)> =
-            snapshot.fragments.iter().flat_map(|fragment| fragment.files.iter().map(|file| (fragment.as_ref(), file))).collect();
+            snapshot.fragments.iter()?.flat_map(|fragment| fragment.files.iter().map(|file| (fragment.as_ref(), file))).collect();
         let mut columns = ListBuilder::new(StringBuilder::new());
         for (_, file) in &files {
             columns.append_value(names(snapshot, file).into_iter().map(Some));
@@ -113,7 +113,8 @@ impl OfTable for Fragments {
 
     async fn rows(log: &VersionLog, session: &dyn Session) -> Result<RecordBatch> {
         let version = version_of(log, session).await?;
-        let fragments: Vec<&Arc<Fragment>> = version.snapshot.fragments.iter().collect();
+        let snapshot = log.load_all(&version.snapshot).await?;
+        let fragments: Vec<&Arc<Fragment>> = snapshot.fragments.iter()?.collect();
         let small =
             |of: fn(&Fragment) -> u32| Arc::new(UInt32Array::from_iter_values(fragments.iter().map(|fragment| of(fragment)))) as ArrayRef;
         let number =

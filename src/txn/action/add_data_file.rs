@@ -80,7 +80,7 @@ impl AddDataFile {
         }
         fragment.files.push(file);
         fragment.updated_at = to.version();
-        to.put(Arc::new(fragment));
+        to.put(Arc::new(fragment))?;
         Ok(())
     }
 

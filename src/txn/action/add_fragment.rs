@@ -45,8 +45,7 @@ impl AddFragment {
             deletions: None,
             created_at: version,
             updated_at: version,
-        }));
-        Ok(())
+        }))
     }
 
     /// What it writes.

@@ -21,8 +21,7 @@ impl DropField {
     /// Applies the action.
     pub(crate) fn apply(&self, to: &mut Applying) -> Result<(), ApplyError> {
         let id = to.field(self.field)?;
-        to.drop_field(id);
-        Ok(())
+        to.drop_field(id)
     }
 
     /// What it writes.

@@ -21,7 +21,7 @@ impl RemoveFragment {
     /// Applies the action.
     pub(crate) fn apply(&self, to: &mut Applying) -> Result<(), ApplyError> {
         let id = to.fragment(self.fragment)?.id;
-        to.remove(id);
+        to.remove(id)?;
         Ok(())
     }
 

@@ -62,7 +62,7 @@ impl SetDeletionFile {
         }
         fragment.deletions = self.vector.clone();
         fragment.updated_at = to.version();
-        to.put(Arc::new(fragment));
+        to.put(Arc::new(fragment))?;
         Ok(())
     }
 }

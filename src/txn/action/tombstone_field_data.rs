@@ -34,7 +34,7 @@ impl TombstoneFieldData {
             return Err(ApplyError::new(format!("fragment {} has no values of field {field} to remove", fragment.id)));
         }
         fragment.updated_at = to.version();
-        to.put(Arc::new(fragment));
+        to.put(Arc::new(fragment))?;
         Ok(())
     }
 

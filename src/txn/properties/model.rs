@@ -118,7 +118,7 @@ pub(super) fn content(bed: &Testbed) -> Content {
         assert_eq!(content.columns.insert(was, is), None);
     }
     for seen in bed.fragments_of(newest, &BTreeMap::new()) {
-        let fragment = newest.fragments.get(seen.fragment.committed().expect("an id")).expect("a fragment that was read");
+        let fragment = newest.fragments.get(seen.fragment.committed().expect("an id")).unwrap().expect("a fragment that was read");
         let others = newest.schema.columns().filter(|column| column.id > FieldId(2));
         let held: Vec<(Column, FieldId, String)> = others
             .filter_map(|column| {

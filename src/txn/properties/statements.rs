@@ -328,7 +328,7 @@ impl Speaker<'_> {
     }
 
     fn in_table(&self, fragment: FragmentRef) -> Option<&crate::table::fragment::Fragment> {
-        fragment.committed().and_then(|id| self.on.fragments.get(id)).map(|fragment| &**fragment)
+        fragment.committed().and_then(|id| self.on.fragments.get(id).unwrap()).map(|fragment| &**fragment)
     }
 
     /// Whether a fragment holds, or is given, values of further columns.

@@ -401,7 +401,9 @@ impl World {
         let newest = log.newest_number().await.unwrap();
         let known = self.versions.lock().unwrap().len() as u64;
         for number in known + 1..=newest {
-            let version = log.read(number).await.unwrap();
+            let mut version = Version::clone(&log.read(number).await.unwrap());
+            version.snapshot = log.load_all(&version.snapshot).await.unwrap();
+            let version = Arc::new(version);
             self.versions.lock().unwrap().push(version);
         }
         newest
@@ -461,5 +463,5 @@ impl World {
 /// The same table, however its fragments are paged.
 fn alike(one: &Snapshot, other: &Snapshot) -> bool {
     let rest = |of: &Snapshot| (of.version, of.table_id, of.schema.clone(), of.counters, of.config.clone(), of.bases.clone());
-    rest(one) == rest(other) && one.fragments.iter().eq(other.fragments.iter())
+    rest(one) == rest(other) && one.fragments.iter().unwrap().eq(other.fragments.iter().unwrap())
 }

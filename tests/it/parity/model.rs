@@ -60,7 +60,7 @@ impl Table {
     /// A version; `known` are the data files that were there before its statement.
     pub async fn of(log: &VersionLog, snapshot: &Snapshot, known: &BTreeSet<String>) -> Table {
         let mut fragments = BTreeMap::new();
-        for fragment in snapshot.fragments.iter() {
+        for fragment in snapshot.fragments.iter().unwrap() {
             fragments.insert(fragment.id.0, rows_of(log, fragment, known).await);
         }
         Table {

@@ -224,7 +224,7 @@ async fn a_change_of_another_process_whose_files_go_is_planned_again() {
         table(&session).await;
         let log = session.lake().table("t").await.unwrap();
         let newest = log.newest().await.unwrap();
-        let file = newest.snapshot.fragments.iter().next().unwrap().files[0].path.clone();
+        let file = newest.snapshot.fragments.iter().unwrap().next().unwrap().files[0].path.clone();
         let gate = Gate::new(&objects, Some((Call::Get, log.store().location(&ObjectName::parse(&file).unwrap()))));
         let stalled = session_of(&lake_in(gate.clone()), 1).await;
         let meanwhile = async {

@@ -14,7 +14,6 @@
 use super::columns::Columns;
 use super::rewritten::{Batches, batches, differing};
 use crate::error::{Error, Result};
-use crate::manifest::apply::apply;
 use crate::manifest::log::VersionLog;
 use crate::manifest::snapshot::Snapshot;
 use crate::manifest::version::Version;
@@ -151,7 +150,8 @@ impl Telling {
             let after = match left {
                 0 => version.snapshot.clone(),
                 _ => {
-                    let (after, _) = apply(&before, &landed.transaction, number).map_err(|error| {
+                    let applied = self.feed.held.explained(self.feed.log.apply(&mut before, &landed.transaction, number).await).await?;
+                    let (after, _) = applied.map_err(|error| {
                         let what = format!("version {number} of table '{}' cannot be made again: {error}", self.feed.log.table());
                         Error::internal(what)
                     })?;
@@ -176,10 +176,13 @@ impl Telling {
         (before, after): (&Snapshot, &Snapshot),
         pieces: &mut Vec<Piece>,
     ) -> Result<()> {
-        let touched = touched(landed, before, after);
+        let whole = resets(landed);
+        let (before, after) = (&self.feed.with_all(before, whole).await?, &self.feed.with_all(after, whole).await?);
+        let touched = touched(landed, before, after)?;
         if touched.is_empty() {
             return Ok(());
         }
+        let (before, after) = (&self.feed.with(before, &touched).await?, &self.feed.with(after, &touched).await?);
         let (live_before, live_after) = (self.feed.live(before, &touched).await?, self.feed.live(after, &touched).await?);
         let needed = vec![true; landed.transaction.actions().filter(|action| action.change_of_address().is_some()).count()];
         let maps = self.feed.held.explained(self.feed.log.maps(landed, &needed).await).await?;
@@ -191,8 +194,10 @@ impl Telling {
         let (old, new) = (self.state(number - 1, before), self.state(number, after));
         let in_place = writes_in_place(landed);
         let records = |snapshot: &Snapshot, rows: RowsOf| {
-            let record = |(id, rows): (FragmentId, RoaringBitmap)| Some((snapshot.fragments.get(id)?.clone(), rows));
-            rows.into_iter().filter_map(record).collect::<Vec<_>>()
+            let record = |(id, rows): (FragmentId, RoaringBitmap)| {
+                snapshot.fragments.get(id).map(|fragment| Some((fragment?.clone(), rows))).transpose()
+            };
+            rows.into_iter().filter_map(record).collect::<std::result::Result<Vec<_>, _>>()
         };
         let changes: [(&'static str, &State, &Snapshot, RowsOf); 4] = [
             ("delete", &old, before, net.deleted),
@@ -202,12 +207,12 @@ impl Telling {
         ];
         for (change, state, snapshot, rows) in changes {
             if !rows.is_empty() {
-                pieces.push(Piece::Rows { change, state: state.clone(), rows: records(snapshot, rows) });
+                pieces.push(Piece::Rows { change, state: state.clone(), rows: records(snapshot, rows)? });
             }
         }
         for (id, rows) in net.stayed {
-            let Some(now) = after.fragments.get(id).cloned() else { continue };
-            match before.fragments.get(id) {
+            let Some(now) = after.fragments.get(id)?.cloned() else { continue };
+            match before.fragments.get(id)? {
                 Some(then) => {
                     let written = written((&old, then), (&new, &now));
                     if !written.is_empty() {
@@ -215,7 +220,10 @@ impl Telling {
                     }
                 }
                 None if in_place && moves.moved_to(id) => {
-                    let then = touched.iter().filter_map(|id| Some((*id, before.fragments.get(*id)?.clone()))).collect();
+                    let then = touched
+                        .iter()
+                        .filter_map(|id| before.fragments.get(*id).map(|fragment| Some((*id, fragment?.clone()))).transpose());
+                    let then = then.collect::<std::result::Result<_, _>>()?;
                     pieces.push(Piece::Moved { before: (old.clone(), then), after: (new.clone(), now), rows, moves: moves.clone() });
                 }
                 None => {}
@@ -365,10 +373,24 @@ impl Feed {
         self.held.explained(self.log.read(version).await).await
     }
 
+    /// The snapshot with the pages of these fragments in memory.
+    async fn with(&self, snapshot: &Snapshot, fragments: &BTreeSet<FragmentId>) -> Result<Snapshot> {
+        self.held.explained(self.log.load_fragments(snapshot, fragments).await).await
+    }
+
+    /// The snapshot with all pages in memory, if `all`.
+    async fn with_all(&self, snapshot: &Snapshot, all: bool) -> Result<Snapshot> {
+        match all {
+            true => self.held.explained(self.log.load_all(snapshot).await).await,
+            false => Ok(snapshot.clone()),
+        }
+    }
+
     /// The live rows of some fragments.
     async fn live(&self, snapshot: &Snapshot, of: &BTreeSet<FragmentId>) -> Result<RowsOf> {
         let mut live = RowsOf::new();
-        for fragment in of.iter().filter_map(|id| snapshot.fragments.get(*id)) {
+        for id in of {
+            let Some(fragment) = snapshot.fragments.get(*id)? else { continue };
             let mut rows = RoaringBitmap::new();
             rows.insert_range(0..fragment.physical_rows);
             rows -= self.held.explained(self.log.deleted_rows(fragment).await).await?.as_ref();

@@ -21,7 +21,7 @@ pub(super) fn add_column_with_values(draft: &mut Draft, name: &str, fragments: &
 
 /// The fields that a fragment of the newest version holds.
 pub(super) fn fields(bed: &Testbed, fragment: u32) -> Vec<i32> {
-    let fragment = bed.newest().fragments.get(FragmentId(fragment)).unwrap();
+    let fragment = bed.newest().fragments.get(FragmentId(fragment)).unwrap().unwrap();
     fragment.files.iter().flat_map(|file| &file.columns).filter_map(|column| column.field).map(|FieldId(id)| id).collect()
 }
 

@@ -202,7 +202,7 @@ fn a_compaction_walks_over_a_delete_and_a_compaction_of_one_transaction() {
     let ours = |draft: &mut Draft| draft.optimize(&[(vec![old(0)], vec![]), (vec![old(1)], vec![])], true);
     let (bed, landed) = race(theirs, ours);
     assert_eq!(landed.unwrap().committed.facts.groups_dropped, 1);
-    let found: Vec<(u32, Option<Vec<u32>>)> = bed.newest().fragments.iter().map(|f| (f.id.0, bed.dead(f.id.0))).collect();
+    let found: Vec<(u32, Option<Vec<u32>>)> = bed.newest().fragments.iter().unwrap().map(|f| (f.id.0, bed.dead(f.id.0))).collect();
     assert_eq!(found, [(2, Some(vec![])), (3, Some(vec![]))]);
     assert_eq!(bed.rows(), rows(1..8));
 }

@@ -195,7 +195,7 @@ fn of_two_compactions_the_overlapping_group_is_dropped_and_the_other_kept() {
     bed.land(first).unwrap();
     let landed = bed.land(second).unwrap();
     // The target of the second group is fragment 5: the dropped one took no id.
-    let found: Vec<u32> = bed.newest().fragments.iter().map(|fragment| fragment.id.0).collect();
+    let found: Vec<u32> = bed.newest().fragments.iter().unwrap().map(|fragment| fragment.id.0).collect();
     assert_eq!(found, [0, 4, 5]);
     assert_eq!((bed.dead(0), bed.dead(4), bed.dead(5)), (Some(vec![0]), Some(vec![]), Some(vec![2])));
     assert_eq!(bed.rows(), rows([1, 2, 3, 4, 5, 7]));

@@ -1,0 +1,9 @@
+//! Bytes, as `entries::index` reads them.
+#![no_main]
+
+#[path = "../entries.rs"]
+mod entries;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    entries::index(bytes);
+});
