@@ -58,7 +58,7 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
         values::plain(statement);
     }
     if let Some(Statement::Merge(merge)) = innermost(&mut statement) {
-        nothing::leave(merge);
+        nothing::leave(merge)?;
         stars::expand(state, merge).await?;
         sides::qualify(state, merge).await?;
     }
