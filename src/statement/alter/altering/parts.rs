@@ -85,6 +85,16 @@ impl Altering<'_> {
             let whole = path.split_last().map(|(_, whole)| shown(whole)).unwrap_or_default();
             return Err(Error::ColumnExists { table: self.table.to_owned(), column: format!("{whole}.{name}") });
         }
+        if let Some(column) = path.get(..1).map(|column| self.found(column)).transpose()?
+            && self.defaults.contains_key(&column.id)
+        {
+            // It names its parts itself, and what it does not name is NULL.
+            let (shown, column, table) = (shown(path), column.name, self.table);
+            let reason = format!(
+                "'{shown}' of table '{table}' cannot be renamed: the DEFAULT of column '{column}' may name it; DROP DEFAULT, and set it again"
+            );
+            return Err(refused(reason, "2BP01"));
+        }
         let (reference, parent) = (self.reference(field.id), parent.map(|parent| self.reference(parent)));
         self.field_mut(reference)?.name.clone_from(&name);
         self.actions.push(Action::AlterField(AlterField { field: reference, parent, name: Some(name), field_type: None, nullable: None }));
