@@ -24,7 +24,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::parser::DFParserBuilder;
-use datafusion::sql::sqlparser::ast::{AccessExpr, Expr as SqlExpr, ExprWithAlias, Ident, visit_expressions, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{AccessExpr, Expr as SqlExpr, ExprWithAlias, Ident, Value, visit_expressions, visit_expressions_mut};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -70,8 +70,35 @@ pub fn kept(table: &str, expr: &SqlExpr, schema: &TableSchema) -> Result<(String
     });
     match refused {
         ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok((kept.to_string(), columns)),
+        ControlFlow::Continue(()) => Ok((text(kept)?, columns)),
     }
+}
+
+/// The text of an expression that was parsed in the session's dialect. It is read again in a dialect of its own, so it has to mean
+/// the same there.
+fn text(mut expr: SqlExpr) -> Result<String> {
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        // Some dialects have texts in double quotes.
+        if let SqlExpr::Value(value) = expr
+            && let Value::DoubleQuotedString(text) = &value.value
+        {
+            value.value = Value::SingleQuotedString(text.clone());
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    let text = expr.to_string();
+    match parsed(&text) {
+        Ok(parsed) if parsed == expr => Ok(text),
+        _ => Err(Error::unsupported(
+            format!("'{text}' in what a table keeps, in this dialect"),
+            Some("say it so that it means the same in the dialect 'generic'"),
+        )),
+    }
+}
+
+/// A kept text, read.
+fn parsed(kept: &str) -> EngineResult<SqlExpr> {
+    Ok(DFParserBuilder::new(kept).with_dialect(&GenericDialect {}).build()?.parse_expr()?.expr)
 }
 
 /// Puts ids for the names of a column and its parts; returns the column.
@@ -95,8 +122,7 @@ fn numbered(table: &str, names: &mut [Ident], schema: &TableSchema) -> Result<Fi
 /// A kept expression with the names of today.
 pub fn named(table: &str, kept: &str, schema: &TableSchema) -> Result<SqlExpr> {
     let damaged = |reason: String| Error::damaged(table, "its properties", format!("the expression {kept} cannot be read: {reason}"));
-    let parser = DFParserBuilder::new(kept).with_dialect(&GenericDialect {}).build();
-    let mut expr = parser.and_then(|mut parser| parser.parse_expr()).map_err(|e| damaged(e.to_string()))?.expr;
+    let mut expr = parsed(kept).map_err(|error| damaged(error.to_string()))?;
     let unknown = visit_expressions_mut(&mut expr, |expr| {
         let names = match expr {
             SqlExpr::Identifier(ident) => std::slice::from_mut(ident),
@@ -193,7 +219,7 @@ pub fn default(table: &str, expr: &SqlExpr, column: &str, data_type: &DataType) 
             Some("it knows no columns"),
         ));
     }
-    let kept = expr.to_string();
+    let kept = text(expr.clone())?;
     let value = default_value(table, &kept)?;
     check_one_row("DEFAULT", &value)?;
     let nothing = DFSchema::empty();
