@@ -78,11 +78,24 @@ pub fn kept(table: &str, expr: &SqlExpr, schema: &TableSchema) -> Result<(String
 /// the same there.
 fn text(mut expr: SqlExpr) -> Result<String> {
     let _ = visit_expressions_mut(&mut expr, |expr| {
-        // Some dialects have texts in double quotes.
-        if let SqlExpr::Value(value) = expr
-            && let Value::DoubleQuotedString(text) = &value.value
-        {
-            value.value = Value::SingleQuotedString(text.clone());
+        match expr {
+            // Some dialects have texts in double quotes.
+            SqlExpr::Value(value) => {
+                if let Value::DoubleQuotedString(text) = &value.value {
+                    value.value = Value::SingleQuotedString(text.clone());
+                }
+            }
+            // What is left of t.a without the table.
+            SqlExpr::CompoundIdentifier(parts) => {
+                if let [part] = parts.as_slice() {
+                    *expr = SqlExpr::Identifier(part.clone());
+                }
+            }
+            // Two signs would be written as a comment.
+            SqlExpr::UnaryOp { expr: operand, .. } if matches!(operand.as_ref(), SqlExpr::UnaryOp { .. }) => {
+                **operand = SqlExpr::Nested(operand.clone());
+            }
+            _ => {}
         }
         ControlFlow::<()>::Continue(())
     });
