@@ -64,10 +64,13 @@ impl CatalogLog {
     pub async fn newest(&self) -> Result<Arc<Catalog>> {
         let mut known = self.known();
         if known.version == 0 {
+            if let Some(version) = self.store.newest_version(FOLDER).await? {
+                known = self.read(version).await?.unwrap_or(known);
+            }
+            // Not before: until then nothing is known of what the lake has.
             self.looked.store(true, Ordering::Release);
-            match self.store.newest_version(FOLDER).await? {
-                None => return Ok(known),
-                Some(version) => known = self.read(version).await?.unwrap_or(known),
+            if known.version == 0 {
+                return Ok(known);
             }
         }
         while let Some(next) = self.read(known.version + 1).await? {
@@ -162,5 +165,36 @@ impl CatalogLog {
             tokio::time::sleep(env::jitter((Duration::from_millis(1) * 2u32.saturating_pow(attempt.min(8))).min(MAX_PAUSE))).await;
         }
         Err(Error::TooBusy { table: CATALOG.into(), attempts: MAX_ATTEMPTS })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::faults::{Answer, Fault, FaultStore, OpKind};
+    use object_store::memory::InMemory;
+
+    /// A lake that has a namespace `s`, and the catalog of one who has not looked yet.
+    async fn unread() -> (FaultStore, CatalogLog) {
+        let objects = FaultStore::new(Arc::new(InMemory::new()));
+        let log = || CatalogLog::new(Store::new(Arc::new(objects.clone()), object_store::path::Path::default(), "test:".to_owned()));
+        let insert = |catalog: &mut Catalog| {
+            catalog.namespaces.insert("s".to_owned());
+            Ok(())
+        };
+        log().change(insert).await.unwrap();
+        (objects.clone(), log())
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_read_is_not_taken_for_read() {
+        for (kind, path) in [(OpKind::List, "_catalog"), (OpKind::Get, "_catalog/")] {
+            let (objects, log) = unread().await;
+            objects.fail_on(kind, path, 0, Fault::Before(Answer::Generic));
+            log.newest().await.unwrap_err();
+            assert!(!log.was_read(), "{kind:?}");
+            log.newest().await.unwrap();
+            assert!(log.was_read() && log.known().has_namespace("s"), "{kind:?}");
+        }
     }
 }

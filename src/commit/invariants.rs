@@ -342,6 +342,11 @@ fn constraints(before: &Snapshot, after: &Snapshot, _: &Transaction) -> Result<(
     if Arc::ptr_eq(&before.schema, &after.schema) && before.config == after.config {
         return Ok(());
     }
+    for id in constraint::cluster_by(&after.config)? {
+        if after.schema.field(id).is_none() {
+            return Err(format!("it is clustered by field {id}, which is none"));
+        }
+    }
     for constraint in constraint::constraints(&after.config)? {
         for id in &constraint.fields {
             match after.schema.field(*id) {

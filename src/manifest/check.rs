@@ -12,7 +12,7 @@ use crate::table::stats::{ColumnStats, StatValue};
 use crate::table::type_name::MAX_FIXED_SIZE;
 use arrow_schema::DataType;
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The longest name of an object or of its folder.
 const MAX_NAME_BYTES: usize = 128;
@@ -146,6 +146,10 @@ pub(crate) fn check_data_file(file: &DataFile) -> Result<(), DecodeError> {
     }
     if !file.columns.is_sorted_by_key(|column| column.constant.is_some()) {
         return refuse("has a column after those that are not in it");
+    }
+    let sorted_by: BTreeSet<u32> = file.sorted_by.iter().map(|key| key.column).collect();
+    if sorted_by.len() < file.sorted_by.len() || sorted_by.last().is_some_and(|column| *column as usize >= file.columns.len()) {
+        return refuse("is sorted by a column twice, or by one that it does not have");
     }
     match file.columns.iter().all(column_is_sound) {
         true => Ok(()),

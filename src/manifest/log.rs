@@ -282,6 +282,15 @@ impl VersionLog {
         Ok(Some(decoded))
     }
 
+    /// [`Version::time_ms`], if the version's manifest is there.
+    pub async fn time_ms(&self, number: u64) -> Result<Option<u64>> {
+        let known = lock(&self.versions).get(&number).map(|version| version.time_ms);
+        match known {
+            Some(time_ms) => Ok(Some(time_ms)),
+            None => Ok(self.manifest(number).await?.map(|manifest| manifest.time_ms)),
+        }
+    }
+
     /// The objects that a version needs, its manifest not among them; `None` if the manifest is not there.
     pub async fn objects_needed(&self, number: u64) -> Result<Option<BTreeSet<String>>> {
         let Some(decoded) = self.manifest(number).await? else { return Ok(None) };

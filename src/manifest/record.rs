@@ -7,7 +7,7 @@ use super::check::{check_data_file, check_fragment};
 use super::frame::DecodeError;
 use super::wire::{self, TOMBSTONE};
 use crate::table::deletion_vector::DeletionFile;
-use crate::table::fragment::{BaseId, BlockChecksums, DataFile, FileColumn, Fragment};
+use crate::table::fragment::{BaseId, BlockChecksums, DataFile, FileColumn, Fragment, SortKey};
 use crate::table::row_address::FragmentId;
 use crate::table::schema::{Field, FieldId, FieldType};
 use crate::table::stats::{ColumnStats, StatValue};
@@ -113,6 +113,7 @@ impl From<&DataFile> for wire::DataFile {
             columns: file.columns.iter().map(wire::FileColumn::from).collect(),
             unchecked_bytes: file.unchecked_bytes,
             inline: file.inline.clone(),
+            sorted_by: file.sorted_by.iter().map(wire::SortKey::from).collect(),
         }
     }
 }
@@ -138,7 +139,20 @@ fn data_file(file: wire::DataFile) -> Result<DataFile, DecodeError> {
         row_groups: file.row_groups,
         columns: file.columns.into_iter().map(FileColumn::try_from).collect::<Result<_, _>>()?,
         inline: file.inline,
+        sorted_by: file.sorted_by.into_iter().map(SortKey::from).collect(),
     })
+}
+
+impl From<&SortKey> for wire::SortKey {
+    fn from(key: &SortKey) -> Self {
+        wire::SortKey { column: key.column, descending: key.descending, nulls_first: key.nulls_first }
+    }
+}
+
+impl From<wire::SortKey> for SortKey {
+    fn from(key: wire::SortKey) -> Self {
+        SortKey { column: key.column, descending: key.descending, nulls_first: key.nulls_first }
+    }
 }
 
 impl From<&FileColumn> for wire::FileColumn {

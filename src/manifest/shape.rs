@@ -232,7 +232,14 @@ static DATA_FILE: Shape = Shape {
         many(7, "columns", Message(&FILE_COLUMN), MAX_FIELDS),
         one(8, "unchecked_bytes", Varint),
         one(9, "inline", Bytes),
+        many(10, "sorted_by", Message(&SORT_KEY), MAX_FIELDS),
     ],
+};
+
+static SORT_KEY: Shape = Shape {
+    name: "SortKey",
+    one_of: false,
+    fields: &[one(1, "column", Varint), one(2, "descending", Varint), one(3, "nulls_first", Varint)],
 };
 
 static FILE_COLUMN: Shape = Shape {

@@ -251,6 +251,18 @@ pub(crate) struct DataFile {
     pub unchecked_bytes: u64,
     #[prost(bytes = "bytes", optional, tag = "9")]
     pub inline: Option<Bytes>,
+    #[prost(message, repeated, tag = "10")]
+    pub sorted_by: Vec<SortKey>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SortKey {
+    #[prost(uint32, tag = "1")]
+    pub column: u32,
+    #[prost(bool, tag = "2")]
+    pub descending: bool,
+    #[prost(bool, tag = "3")]
+    pub nulls_first: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

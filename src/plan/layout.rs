@@ -10,7 +10,7 @@ use crate::manifest::version::Version;
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
 use crate::stage::zorder::{MAX_COLUMNS, is_sortable};
 use crate::stage::zorder_exec::Z_COLUMN;
-use crate::table::fragment::Fragment;
+use crate::table::fragment::{Fragment, SortKey};
 use crate::table::schema::{FieldId, TableSchema};
 use crate::txn::action::Action;
 use crate::txn::refs::FragmentRef;
@@ -54,6 +54,11 @@ pub struct Layout {
 impl Layout {
     /// The order of the columns that a table has.
     pub fn resolve(order: &Order, schema: &TableSchema, table: &str) -> Result<Layout> {
+        Layout::resolve_in(if matches!(order, Order::Z(_)) { "ZORDER BY" } else { "ORDER BY" }, order, schema, table)
+    }
+
+    /// The order that a clause says.
+    fn resolve_in(clause: &str, order: &Order, schema: &TableSchema, table: &str) -> Result<Layout> {
         let ascending = SortOptions { descending: false, nulls_first: false };
         let (wanted, z): (Vec<(&str, SortOptions)>, bool) = match order {
             Order::By(keys) => {
@@ -62,7 +67,6 @@ impl Layout {
             }
             Order::Z(columns) => (columns.iter().map(|column| (column.as_str(), ascending)).collect(), true),
         };
-        let clause = if z { "ZORDER BY" } else { "ORDER BY" };
         if z && wanted.len() > MAX_COLUMNS {
             let what = format!("ZORDER BY of {} columns", wanted.len());
             return Err(Error::unsupported(what, Some("name at most 8: with more, none of them is near")));
@@ -90,6 +94,15 @@ impl Layout {
         Ok(Layout { keys, z, fields })
     }
 
+    /// The ascending order of these columns, NULLs last.
+    pub fn of_fields(fields: &[FieldId], schema: &TableSchema, table: &str) -> Result<Layout> {
+        let key = |id: &FieldId| match schema.field(*id) {
+            Some(field) => Ok(OrderKey { column: field.name.clone(), descending: false, nulls_first: false }),
+            None => Err(Error::internal(format!("table '{table}' is clustered by field {id}, which is none"))),
+        };
+        Layout::resolve_in("CLUSTER BY", &Order::By(fields.iter().map(key).collect::<Result<_>>()?), schema, table)
+    }
+
     /// The order in words that name fields by id.
     pub fn describe(&self) -> String {
         let key = |(field, (_, options)): (&FieldId, &(usize, SortOptions))| match (self.z, options.descending, options.nulls_first) {
@@ -107,6 +120,23 @@ impl Layout {
         };
         let keys: Vec<String> = self.fields.iter().zip(&self.keys).map(key).collect();
         format!("{} {}", if self.z { "ZORDER BY" } else { "ORDER BY" }, keys.join(", "))
+    }
+
+    /// The order as a file of all columns has it that lies in it; a Z-order cannot be told so.
+    pub fn sort_keys(&self) -> Vec<SortKey> {
+        let key = |(at, options): &(usize, SortOptions)| SortKey {
+            column: *at as u32,
+            descending: options.descending,
+            nulls_first: options.nulls_first,
+        };
+        self.keys.iter().filter(|_| !self.z).map(key).collect()
+    }
+
+    /// Whether the rows of a fragment lie in this order.
+    pub fn is_that_of(&self, fragment: &Fragment) -> bool {
+        let known: Vec<_> = fragment.sorted_by().into_iter().map(|(field, key)| (field, key.descending, key.nulls_first)).collect();
+        let wanted = self.fields.iter().zip(&self.keys).map(|(field, (_, options))| (*field, options.descending, options.nulls_first));
+        !self.z && known.starts_with(&wanted.collect::<Vec<_>>())
     }
 
     /// The sort of rows that have the columns, the address, and the Z-value if there is one.

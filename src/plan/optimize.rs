@@ -12,6 +12,8 @@
 //! of its rows is deleted, or if its columns lie in several files. Fragments are taken in the order of their ids and put together up to the size of one; `FULL`
 //! takes all of them. A small fragment that would be alone is left as it is, so OPTIMIZE comes to rest.
 //!
+//! A table with CLUSTER BY is sorted by that, but for large fragments that lie in that order already (`FULL`: all).
+//!
 //! With an order all fragments are sorted together, unless they are in that order already and not worn; `FULL` sorts them
 //! all the same. `WHERE` chooses, in either case, those that may hold a row that matches, by their statistics.
 
@@ -30,6 +32,7 @@ use crate::stage::rewrite_exec::{MAX_SORTED_ROWS, RewriteExec, RewriteGroup, Rew
 use crate::stage::stop::Stop;
 use crate::stage::zorder::SAMPLE_ROWS;
 use crate::stage::zorder_exec::ZOrderExec;
+use crate::table::constraint;
 use crate::table::fragment::Fragment;
 use crate::table::schema::TableSchema;
 use crate::txn::address_map::MapSource;
@@ -94,6 +97,19 @@ fn is_worn(fragment: &Fragment, options: &AmendOptions) -> bool {
         || f64::from(fragment.deleted_rows()) > options.max_deleted_share * f64::from(fragment.physical_rows)
 }
 
+/// The fragments of a clustered table that are sorted together: those of which the rows lie in no such order, and small and worn ones. Large
+/// ones that were sorted before stay, so that the cost of an OPTIMIZE is that of what was written since.
+fn to_cluster(mut fragments: Vec<Arc<Fragment>>, layout: &Layout, options: &AmendOptions, full: bool) -> Vec<Arc<Fragment>> {
+    let size = u64::from(options.rows_per_fragment.max(1));
+    if !full {
+        fragments.retain(|fragment| is_small(fragment, size) || is_worn(fragment, options) || !layout.is_that_of(fragment));
+    }
+    match fragments.as_slice() {
+        [alone] if !full && !is_worn(alone, options) && layout.is_that_of(alone) => vec![],
+        _ => fragments,
+    }
+}
+
 /// Fragments that are sorted together: all of them, in parts of so many rows.
 fn sorted_together(fragments: Vec<Arc<Fragment>>, max_rows: u64) -> Vec<Vec<Arc<Fragment>>> {
     let max_rows = max_rows.min(MAX_SORTED_ROWS);
@@ -142,13 +158,22 @@ pub async fn plan(
     let lease = log.leases().take(base.snapshot.version);
     let options = options(state.config_options());
     let schema = base.snapshot.schema.clone();
-    let layout = wanted.order.as_ref().map(|order| Layout::resolve(order, &schema, log.table())).transpose()?;
+    let clustered_by =
+        constraint::cluster_by(&base.snapshot.config).map_err(|reason| Error::damaged(log.table(), "its properties", reason))?;
+    let layout = match &wanted.order {
+        Some(order) => Some(Layout::resolve(order, &schema, log.table())?),
+        None if clustered_by.is_empty() => None,
+        None => Some(Layout::of_fields(&clustered_by, &schema, log.table())?),
+    };
     let fragments = match &wanted.filter {
         Some(filter) => that_may_match(&base, filter, state)?,
         None => base.snapshot.fragments.iter().cloned().collect(),
     };
     let chosen = match &layout {
         None => choose(fragments.iter(), &options, wanted.full),
+        Some(layout) if wanted.order.is_none() => {
+            sorted_together(to_cluster(fragments, layout, &options, wanted.full), options.max_rows_per_sort)
+        }
         Some(layout) => {
             let worn = fragments.iter().any(|fragment| is_worn(fragment, &options));
             match !wanted.full && !worn && layout.is_had_by(&fragments, &base, log).await? {
@@ -183,6 +208,7 @@ pub async fn plan(
         store: log.store().clone(),
         schema,
         groups,
+        sorted_by: layout.as_ref().map(Layout::sort_keys).unwrap_or_default(),
         order: layout.map(|layout| layout.describe()),
         rows_per_fragment: options.rows_per_fragment,
         concurrency: state.config().target_partitions(),
@@ -340,6 +366,7 @@ mod tests {
         let mut fragment = fragment(0, 100, 0);
         let file = |path: &str| DataFile {
             inline: None,
+            sorted_by: vec![],
             path: path.into(),
             base: None,
             size_bytes: 1,

@@ -132,6 +132,7 @@ impl TableProvider for RowSink {
                     store: log.store().clone(),
                     base: base.clone(),
                     changed: self.changed.clone(),
+                    max_inline_bytes: options.max_inline_bytes,
                     checks: held.conditions(session, log.table(), schema, &schema.only(&self.changed))?,
                     stop: stop.clone(),
                 };

@@ -1,17 +1,17 @@
 //! Expressions that a table keeps: the conditions of CHECK, and defaults.
 //!
 //! ```text
-//!   a < "B" AND s.x > 0      as the user says it
+//!   a < "B" AND s['x'] > 0   as the user says it
 //!   "#3" < "#4" AND "#5"."#6" > 0      as it is kept: columns and their parts by their field ids, so that renames leave it alone
 //!   a < c AND s.x > 0        as it is shown, with the names of today
 //! ```
 //!
 //! Goes in: an expression and a schema. Comes out: its text for the properties, or the planned expression.
 //! Always holds: it means the same in every session, so it knows only functions that every session has; it sees one row and
-//! nothing else.
+//! nothing else; it calls no part of a struct by a name that could be another's tomorrow.
 
 use crate::error::{Error, Result};
-use crate::table::schema::{Field, FieldId, TableSchema};
+use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use chrono::{DateTime, Utc};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -20,27 +20,43 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, DataFusionError, Result as EngineResult};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
+use datafusion::logical_expr::{Expr, ExprSchemable, Volatility, cast};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::parser::DFParserBuilder;
-use datafusion::sql::sqlparser::ast::{AccessExpr, Expr as SqlExpr, ExprWithAlias, Ident, Value, visit_expressions, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, Expr as SqlExpr, ExprWithAlias, Ident, Subscript, Value, visit_expressions, visit_expressions_mut,
+};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
 /// What plans kept expressions, whatever the session.
-static ENGINE: LazyLock<SessionState> = LazyLock::new(|| SessionStateBuilder::new().with_default_features().build());
+pub(super) static ENGINE: LazyLock<SessionState> = LazyLock::new(|| SessionStateBuilder::new().with_default_features().build());
 
-/// A name as the planner folds it.
-fn fold(ident: &Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+/// A name as the planner folds it: letters that are not ASCII stay as they are.
+pub fn fold(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_ascii_lowercase() }
 }
 
 /// An expression as it is kept, and the columns that it names.
 pub fn kept(table: &str, expr: &SqlExpr, schema: &TableSchema) -> Result<(String, BTreeSet<FieldId>)> {
     let mut kept = expr.clone();
+    let _ = visit_expressions_mut(&mut kept, |expr| {
+        dotted(table, expr, schema);
+        ControlFlow::<()>::Continue(())
+    });
+    // Operators come after what they are about, where names have become numbers.
+    let far = visit_expressions(&kept, |expr| match expr {
+        SqlExpr::CompoundFieldAccess { access_chain, .. } if access_chain.iter().any(|part| matches!(part, AccessExpr::Dot(_))) => {
+            ControlFlow::Break(expr.to_string())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    if let ControlFlow::Break(far) = far {
+        return Err(by_text(table, &far));
+    }
     let mut columns = BTreeSet::new();
     let refused = visit_expressions_mut(&mut kept, |expr| {
         let parts = match expr {
@@ -51,12 +67,6 @@ pub fn kept(table: &str, expr: &SqlExpr, schema: &TableSchema) -> Result<(String
                     parts.remove(0);
                 }
                 parts.as_mut_slice()
-            }
-            SqlExpr::CompoundFieldAccess { access_chain, .. } if access_chain.iter().any(|part| matches!(part, AccessExpr::Dot(_))) => {
-                return ControlFlow::Break(Error::unsupported(
-                    format!("'{expr}' in an expression that a table keeps"),
-                    Some("write s.part"),
-                ));
             }
             _ => return ControlFlow::Continue(()),
         };
@@ -70,8 +80,96 @@ pub fn kept(table: &str, expr: &SqlExpr, schema: &TableSchema) -> Result<(String
     });
     match refused {
         ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok((text(kept)?, columns)),
+        ControlFlow::Continue(()) => {
+            let kept = text(kept)?;
+            hold_no_text(table, &kept, schema, None)?;
+            Ok((kept, columns))
+        }
     }
+}
+
+/// Puts `s.a` for `s['a']` where `s` is a struct, also within structs.
+fn dotted(table: &str, expr: &mut SqlExpr, schema: &TableSchema) {
+    let SqlExpr::CompoundFieldAccess { root, access_chain } = expr else { return };
+    let mut path = match root.as_ref() {
+        SqlExpr::Identifier(column) => vec![column.clone()],
+        SqlExpr::CompoundIdentifier(path) => path.clone(),
+        _ => return,
+    };
+    let steps = access_chain.iter().map_while(|step| match step {
+        AccessExpr::Dot(SqlExpr::Identifier(name)) => Some(name.clone()),
+        AccessExpr::Subscript(Subscript::Index { index: SqlExpr::Value(text) }) => match &text.value {
+            Value::SingleQuotedString(text) => Some(Ident::with_quote('"', text)),
+            _ => None,
+        },
+        _ => None,
+    });
+    let steps: Vec<Ident> = steps.collect();
+    let given = path.len();
+    path.extend(steps);
+    let skipped = usize::from(path.len() > 1 && path.first().is_some_and(|first| fold(first) == table && schema.column(table).is_none()));
+    // As far as there are structs; a text may also be the key of a map.
+    let mut parent: Option<&Field> = None;
+    let mut known = skipped;
+    for name in path.iter().skip(skipped) {
+        let is_whole = parent.is_none_or(|parent| parent.field_type == FieldType::Struct);
+        let field = schema.children(parent.map(|parent| parent.id)).find(|field| is_whole && field.name == fold(name));
+        let Some(field) = field else { break };
+        parent = Some(field);
+        known += 1;
+    }
+    let Some(taken) = known.checked_sub(given) else { return };
+    path.truncate(known);
+    access_chain.drain(..taken);
+    let whole = if path.len() == 1 { path.pop().map(SqlExpr::Identifier) } else { Some(SqlExpr::CompoundIdentifier(path)) };
+    let Some(whole) = whole else { return };
+    if access_chain.is_empty() {
+        *expr = whole;
+    } else {
+        **root = whole;
+    }
+}
+
+/// Refuses a kept expression (as a value of the type `cast_to`) that calls a part of a struct by a text: it cannot be planned where
+/// parts have other names.
+pub fn hold_no_text(table: &str, kept: &str, schema: &TableSchema, cast_to: Option<&DataType>) -> Result<()> {
+    if !schema.fields().iter().any(|field| field.field_type == FieldType::Struct) {
+        return Ok(());
+    }
+    let plan = |expr: Expr, columns: DFSchema| {
+        let expr = cast_to.map_or(expr.clone(), |wanted| cast(expr, wanted.clone()));
+        physical(&*ENGINE, expr, &columns)
+    };
+    let arrow = |schema: &TableSchema| DFSchema::try_from(schema.to_plain_arrow().as_ref().clone());
+    // Whatever else is wrong with it is told by who plans it for good.
+    if !planned(table, kept, schema).is_ok_and(|expr| arrow(schema).and_then(|columns| plan(expr, columns)).is_ok()) {
+        return Ok(());
+    }
+    let numbered = |field: &Field| {
+        let parent = field.parent.and_then(|parent| schema.field(parent));
+        let holder = parent.and_then(|parent| parent.parent).and_then(|id| schema.field(id));
+        let is_entry = holder.is_some_and(|holder| matches!(holder.field_type, FieldType::Map { .. }));
+        match parent.is_none_or(|parent| parent.field_type == FieldType::Struct) && !is_entry {
+            true => Field { name: format!("#{}", field.id), ..field.clone() },
+            false => field.clone(),
+        }
+    };
+    let numbered = TableSchema::new(schema.fields().iter().map(numbered).collect()).map_err(Error::internal)?;
+    let columns = arrow(&numbered)?;
+    let expr = parsed(kept).map(|expr| ExprWithAlias { expr, alias: None });
+    let by_number = expr.and_then(|expr| ENGINE.create_logical_expr_from_sql_expr(expr, &columns)).and_then(|expr| plan(expr, columns));
+    match by_number {
+        Ok(_) => Ok(()),
+        Err(_) => Err(by_text(table, &named(table, kept, schema)?.to_string())),
+    }
+}
+
+/// The error for a part of a struct that is not called as in `s.a`.
+fn by_text(table: &str, expr: &str) -> Error {
+    Error::unsupported(
+        format!("a part of a struct by a text, in the expression {expr} that table '{table}' is to keep,"),
+        Some("write s.part, which renames follow; parts within lists and maps cannot be kept"),
+    )
 }
 
 /// The text of an expression that was parsed in the session's dialect. It is read again in a dialect of its own, so it has to mean
@@ -100,13 +198,36 @@ fn text(mut expr: SqlExpr) -> Result<String> {
         ControlFlow::<()>::Continue(())
     });
     let text = expr.to_string();
-    match parsed(&text) {
-        Ok(parsed) if parsed == expr => Ok(text),
+    match parsed(&text).map(undotted) {
+        Ok(parsed) if parsed == undotted(expr) => Ok(text),
         _ => Err(Error::unsupported(
             format!("'{text}' in what a table keeps, in this dialect"),
             Some("say it so that it means the same in the dialect 'generic'"),
         )),
     }
+}
+
+/// An expression in which `s.l[1]` is the element of `s.l`, which the parser also has as the element of the part of `s`.
+fn undotted(mut expr: SqlExpr) -> SqlExpr {
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        if let SqlExpr::CompoundFieldAccess { root, access_chain } = expr {
+            let mut path = match root.as_ref() {
+                SqlExpr::Identifier(name) => vec![name.clone()],
+                SqlExpr::CompoundIdentifier(names) => names.clone(),
+                _ => return ControlFlow::<()>::Continue(()),
+            };
+            let parts = access_chain.iter().map_while(|step| match step {
+                AccessExpr::Dot(SqlExpr::Identifier(name)) => Some(name.clone()),
+                _ => None,
+            });
+            let given = path.len();
+            path.extend(parts);
+            access_chain.drain(..path.len() - given);
+            **root = SqlExpr::CompoundIdentifier(path);
+        }
+        ControlFlow::Continue(())
+    });
+    expr
 }
 
 /// A kept text, read.
@@ -308,6 +429,23 @@ mod tests {
     }
 
     #[test]
+    fn parts_by_text_are_kept_by_id_or_refused() {
+        let schema = schema();
+        for text in ["s.x > 0", "s['x'] > 0", "t.s['x'] > 0", "(s['x']) > 0"] {
+            let (text, columns) = kept("t", &sql(text), &schema).unwrap();
+            assert_eq!(text.replace(['(', ')'], ""), r##""#3"."#4" > 0"##);
+            assert_eq!(columns, [FieldId(3)].into());
+            condition("t", &text, &schema).unwrap();
+        }
+        for text in ["get_field(s, 'x') > 0", "(s)['x'] > 0", "[s][1]['x'] > 0"] {
+            let error = kept("t", &sql(text), &schema).unwrap_err();
+            assert_eq!(error.sqlstate(), "0A000", "{text}: {error}");
+            assert!(error.to_string().contains("write s.part"), "{error}");
+        }
+        kept("t", &sql("get_field(named_struct('x', a), 'x') > 0 AND s IS NOT NULL"), &schema).unwrap();
+    }
+
+    #[test]
     fn what_is_no_condition_is_refused() {
         let schema = schema();
         for (text, sqlstate) in
@@ -322,7 +460,7 @@ mod tests {
     fn a_default_is_of_the_type_of_its_column() {
         assert_eq!(default("t", &sql("2 + 3"), "a", &DataType::Int64).unwrap(), "2 + 3");
         default("t", &sql("now()"), "a", &DataType::Utf8).unwrap();
-        for (text, sqlstate) in [("'x'", "22P02"), ("a", "0A000"), ("(SELECT 1)", "0A000"), ("nothing()", "42601")] {
+        for (text, sqlstate) in [("'x'", "22P02"), ("a", "0A000"), ("(SELECT 1)", "0A000"), ("nothing()", "42883")] {
             let error = default("t", &sql(text), "a", &DataType::Int64).unwrap_err();
             assert_eq!(error.sqlstate(), sqlstate, "{text}: {error}");
         }

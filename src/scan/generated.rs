@@ -82,10 +82,19 @@ pub fn kept(table: &str, schema: &TableSchema, field: &Field, expr: &SqlExpr, ge
         let reason = format!("the expression of column '{}' of table '{table}' names '{input}', which is generated itself", field.name);
         return Err(Error::Refused { reason, sqlstate: "42P17" });
     }
-    value(table, &expression, schema, field)?;
+    check(table, &expression, schema, field)?;
+    expression::hold_no_text(table, &expression, schema, Some(&type_of(schema, field)?))?;
     Ok(Generated { field: field.id, inputs: inputs.into_iter().collect(), expression })
 }
 
+/// Refuses what cannot be the value of a generated column, or not be computed.
+pub fn check(table: &str, kept: &str, schema: &TableSchema, field: &Field) -> Result<()> {
+    let columns = DFSchema::try_from(schema.to_plain_arrow().as_ref().clone())?;
+    expression::physical(&*expression::ENGINE, value(table, kept, schema, field)?, &columns)?;
+    Ok(())
+}
+
+/// The value of a generated column, planned.
 fn value(table: &str, kept: &str, schema: &TableSchema, field: &Field) -> Result<Expr> {
     let expr = expression::planned(table, kept, schema)?;
     check_one_row("GENERATED ALWAYS AS", &expr)?;
@@ -98,9 +107,12 @@ fn value(table: &str, kept: &str, schema: &TableSchema, field: &Field) -> Result
         return Err(Error::Refused { reason, sqlstate: "42P17" });
     }
     let columns = DFSchema::try_from(schema.to_plain_arrow().as_ref().clone())?;
-    let wanted = schema.to_plain_arrow().field_with_name(&field.name).map(|field| field.data_type().clone());
-    let wanted = wanted.map_err(|e| Error::internal(format!("a generated column: {e}")))?;
-    Ok(expression::coerced(cast(expr, wanted), &columns)?)
+    Ok(expression::coerced(cast(expr, type_of(schema, field)?), &columns)?)
+}
+
+fn type_of(schema: &TableSchema, column: &Field) -> Result<DataType> {
+    let found = schema.to_plain_arrow().field_with_name(&column.name).map(|field| field.data_type().clone());
+    found.map_err(|e| Error::internal(format!("a generated column: {e}")))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -35,6 +35,7 @@ pub mod isolation;
 pub mod keys;
 mod mask;
 mod nan;
+mod order;
 mod parts;
 pub mod pin;
 pub mod plan;

@@ -1,6 +1,7 @@
 //! The plan of a scan: which files, in which groups, with what the planner may know of them.
 //!
 //! ```text
+//!   ordered     where the rows of all fragments are known to lie in one order (`order`), files one behind the other
 //!   unordered   files spread over partitions by size; DataFusion may split them by byte ranges, let partitions take each
 //!               other's files, read row groups in any order
 //!   in groups   partition i reads the fragments of group i, in their order, row by row (OPTIMIZE: new addresses follow)
@@ -18,6 +19,7 @@ use super::evolve::FieldIdAdapterFactory;
 use super::external;
 use super::held::Held;
 use super::mask::Deletions;
+use super::order::{Ordered, ordered};
 use super::pruning::prune;
 use super::reader::{FileOf, FragmentReaderFactory};
 use super::source::FragmentSource;
@@ -118,12 +120,17 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
     let schema = scan_schema(Arc::clone(&columns));
     let projection = request.projection.clone().unwrap_or_else(|| (0..columns.fields().len()).collect());
 
-    let Files { files, checks, statistics, zipped } = request.files(&columns, &projection).map_err(external)?;
+    let seen = request.seen(&columns, &projection);
+    let Files { files, checks, statistics, zipped } = request.files(&columns, &seen).map_err(external)?;
     let is_empty = statistics.is_empty();
     let files_with_deletions = files.iter().flatten().filter(|file| file.extension::<Deletions>().is_some()).count();
-    let groups = match &request.groups {
-        None => spread(files, request.target_partitions),
-        Some(groups) => in_groups(files, groups).map_err(external)?,
+    let fragments: Vec<&Fragment> = request.fragments.iter().map(|(fragment, _)| fragment.as_ref()).collect();
+    let (groups, order) = match &request.groups {
+        None => match ordered(&fragments, &files, (&request.schema, &columns), &seen, request.target_partitions) {
+            Some(Ordered { groups, order }) => (groups, vec![order]),
+            None => (spread(files, request.target_partitions), vec![]),
+        },
+        Some(groups) => (in_groups(files, groups).map_err(external)?, vec![]),
     };
     if is_empty {
         let projected = schema.table_schema().project(&projection)?;
@@ -133,7 +140,11 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
     let in_order = request.groups.is_some();
     let partitioning = in_order.then(|| Partitioning::UnknownPartitioning(groups.len()));
 
-    let records = Arc::new(request.fragments.iter().map(|(fragment, _)| (fragment.id, Arc::clone(fragment))).collect());
+    let records: HashMap<_, _> = request.fragments.iter().map(|(fragment, _)| (fragment.id, Arc::clone(fragment))).collect();
+    if records.len() < request.fragments.len() {
+        return Err(external(Error::internal(format!("a scan of table '{}' names a fragment twice", request.table))));
+    }
+    let records = Arc::new(records);
     let adapter = FieldIdAdapterFactory::new(&request.schema, records).map_err(external)?;
     let url = register(&request.store, runtime)?;
     let verified = VerifiedStore::new(Arc::clone(request.store.objects()), checks);
@@ -154,6 +165,7 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
         .with_limit(request.limit.filter(|_| request.predicate.is_none()))
         .with_expr_adapter(Some(Arc::new(adapter)))
         .with_preserve_order(in_order)
+        .with_output_ordering(order)
         .with_output_partitioning(partitioning)
         .build();
     Ok(DataSourceExec::from_data_source(config))
@@ -193,20 +205,23 @@ impl ScanRequest {
         self.fragments.retain(|_| may_match.next().unwrap_or(true));
     }
 
-    /// The files of the fragments that are not empty.
-    fn files(&self, columns: &SchemaRef, projection: &[usize]) -> Result<Files> {
-        // DataFusion can only push down what it sees, so statistics of other columns are never asked for.
+    /// Which columns DataFusion can see: it can only push down what it sees, so nothing is ever asked of others.
+    fn seen(&self, columns: &SchemaRef, projection: &[usize]) -> Vec<bool> {
         let seen: HashSet<usize> =
             projection.iter().copied().chain(self.predicate.iter().flat_map(collect_columns).map(|column| column.index())).collect();
-        let seen: Vec<bool> = (0..columns.fields().len()).map(|column| seen.contains(&column)).collect();
+        (0..columns.fields().len()).map(|column| seen.contains(&column)).collect()
+    }
+
+    /// The files of the fragments that are not empty.
+    fn files(&self, columns: &SchemaRef, seen: &[bool]) -> Result<Files> {
         let mut found = Files::default();
         for (fragment, deleted) in &self.fragments {
             if fragment.live_rows() == 0 {
                 found.files.push(None);
                 continue;
             }
-            let file = self.fragment((fragment, deleted.as_ref()), columns, &seen, &mut found)?;
-            let known = of_fragment(fragment, &self.schema, columns, &seen);
+            let file = self.fragment((fragment, deleted.as_ref()), columns, seen, &mut found)?;
+            let known = of_fragment(fragment, &self.schema, columns, seen);
             found.files.push(Some(file.with_statistics(Arc::new(known.clone()))));
             found.statistics.push(known);
         }

@@ -5,6 +5,7 @@
 //! current when the statement had ended.
 
 use crate::error::{Error, Result};
+use crate::statement::fold;
 use crate::statement::outcome::Outcome;
 use crate::statement::session::Session;
 use datafusion::sql::sqlparser::ast::{
@@ -98,7 +99,7 @@ async fn travelled(session: &Session, sql: &str) -> Result<Option<String>> {
 /// The name of a table that is written in one part, folded.
 fn plain(name: &ObjectName) -> Option<String> {
     match name.0.as_slice() {
-        [part] => part.as_ident().map(|ident| if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }),
+        [part] => part.as_ident().map(fold),
         _ => None,
     }
 }
@@ -114,7 +115,7 @@ impl VisitorMut for Tables {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let own = query.with.iter().flat_map(|with| &with.cte_tables).map(|table| table.alias.name.value.to_lowercase());
+        let own = query.with.iter().flat_map(|with| &with.cte_tables).map(|table| fold(&table.alias.name));
         self.own.extend(own);
         ControlFlow::Continue(())
     }

@@ -7,7 +7,8 @@
 //!     7/2          '3'      3
 //! ```
 //!
-//! Goes in: a version, and an expression over its columns. Comes out: `AddDataFile` for each fragment.
+//! Goes in: a version, and an expression over its columns. Comes out: `AddDataFile` for each fragment; of a fragment without files
+//! the values are in the manifest too.
 //! Always holds: the expression sees live rows only; a file has as many rows as its fragment; on an error no file is left.
 
 use super::write_exec::take_fields;
@@ -44,6 +45,8 @@ pub struct Converting {
     pub schema: Arc<TableSchema>,
     /// Its field; those of its parts follow it.
     pub field: FieldRef,
+    /// Values of a fragment that has no file become none up to so many bytes.
+    pub max_inline_bytes: u32,
     /// What it runs in.
     pub context: Arc<TaskContext>,
 }
@@ -68,7 +71,8 @@ impl Converting {
     /// The file of a fragment.
     async fn fragment(&self, fragment: &Arc<Fragment>) -> Result<NewFragment> {
         let table = self.log.table();
-        let mut writer = FragmentWriter::new(self.log.store().clone(), table.to_owned(), self.schema.clone(), fragment.physical_rows);
+        let writer = FragmentWriter::new(self.log.store().clone(), table.to_owned(), self.schema.clone(), fragment.physical_rows);
+        let mut writer = writer.inline_like(fragment, self.max_inline_bytes);
         if let Err(error) = self.rows(fragment, &mut writer).await {
             writer.abort().await;
             return Err(error);

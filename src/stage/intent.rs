@@ -103,6 +103,7 @@ fn new_fragment(schema: &TableSchema, data_change: bool) -> [Action; 2] {
 fn file_of(columns: usize) -> DataFile {
     DataFile {
         inline: None,
+        sorted_by: vec![],
         path: String::new(),
         base: None,
         size_bytes: 0,

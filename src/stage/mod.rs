@@ -10,6 +10,7 @@
 //!
 //! Always holds: what is staged is named by nothing; a statement that fails removes what it staged.
 
+mod alone;
 pub mod checks;
 pub mod commit_exec;
 pub mod convert;

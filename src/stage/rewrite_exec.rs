@@ -17,6 +17,7 @@ use crate::commit::staged::remove;
 use crate::error::{Error, Result};
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
 use crate::store::{ObjectName, Store};
+use crate::table::fragment::SortKey;
 use crate::table::row_address::FragmentId;
 use crate::table::schema::TableSchema;
 use crate::txn::action::{Action, ChangeOfAddress, MapLocation, RemoveFragment};
@@ -56,6 +57,8 @@ pub struct RewriteSpec {
     pub groups: Vec<RewriteGroup>,
     /// The order in which the rows come, in words that name fields by id; `None` if they keep the one they have.
     pub order: Option<String>,
+    /// The order that the rows of each new file lie in.
+    pub sorted_by: Vec<SortKey>,
     /// The size of a new fragment.
     pub rows_per_fragment: u32,
     /// How many groups are worked on at a time.
@@ -214,7 +217,8 @@ impl Track<'_> {
 }
 
 async fn rewrite(spec: Arc<RewriteSpec>, group: &RewriteGroup, mut track: Track<'_>, mut input: SendableRecordBatchStream) -> Result<Step> {
-    let mut writer = FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment);
+    let mut writer = FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment)
+        .sorted_by(spec.sorted_by.clone());
     let columns: Vec<usize> = (0..spec.schema.columns().count()).collect();
     loop {
         let written = match input.next().await {

@@ -1,5 +1,6 @@
 //! `UpdateColumnsExec`: an UPDATE in column form. For each fragment that has a row of the UPDATE, one file of the changed
-//! columns is written, for all rows of the fragment.
+//! columns is written, for all rows of the fragment; of a fragment without files, whose rows the manifest holds, likewise into the
+//! manifest.
 //!
 //! ```text
 //!   rows that change, by address     fragment 7, values until now      the new file
@@ -68,6 +69,8 @@ pub struct ColumnsSpec {
     pub base: Arc<Version>,
     /// The changed columns, by their positions in the table, ascending.
     pub changed: Vec<usize>,
+    /// Values of a fragment that has no file become none up to so many bytes.
+    pub max_inline_bytes: u32,
     /// What the new values are held to.
     pub checks: Vec<Check>,
     /// Told when the statement has failed elsewhere.
@@ -280,7 +283,8 @@ impl Updating {
             let (store, table) = (self.spec.store.clone(), self.spec.table.clone());
             // Deleted rows are written too, and may be NULL.
             let written = Arc::new(self.written.with_nullable_columns());
-            let writer = FragmentWriter::new(store.clone(), table.clone(), written, fragment.physical_rows);
+            let writer = FragmentWriter::new(store.clone(), table.clone(), written, fragment.physical_rows)
+                .inline_like(&fragment, self.spec.max_inline_bytes);
             let (schema, columns) = (base.schema.clone(), self.spec.changed.clone());
             let of = ValuesOf { store, table, bases: base.bases.clone(), schema, fragment: fragment.clone(), columns };
             let old = OldValues::new(of, self.context.clone());

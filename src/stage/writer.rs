@@ -4,11 +4,12 @@
 //! Always holds: row k that goes in is row k of the fragments in their order; files carry field ids, and a checksum of
 //! each of their blocks is known when they are done.
 
+use super::alone::{alone, size_bytes};
 use crate::commit::staged::remove;
 use crate::error::{Error, Result};
 use crate::scan::{inline, statistics};
 use crate::store::{ObjectName, ObjectWriter, Store, Written};
-use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, MAX_INLINE_BYTES};
+use crate::table::fragment::{BlockChecksums, DataFile, FileColumn, Fragment, MAX_INLINE_BYTES, SortKey};
 use crate::table::row_address::MAX_ROWS_PER_FRAGMENT;
 use crate::table::schema::{Field, TableSchema};
 use crate::table::stats::ColumnStats;
@@ -57,6 +58,8 @@ pub struct FragmentWriter {
     done: Vec<NewFragment>,
     /// The first rows, as long as they may be so few that no file is made for them; `None` if there is to be one.
     few: Option<Few>,
+    /// The order in which the rows come, if it is known.
+    sorted_by: Vec<SortKey>,
 }
 
 /// Rows that are held, and how many bytes they are, roughly.
@@ -81,7 +84,12 @@ impl FragmentWriter {
     pub fn new(store: Store, table: String, schema: Arc<TableSchema>, rows_per_fragment: u32) -> Self {
         let arrow = schema.to_arrow();
         let rows_per_fragment = rows_of_a_fragment(rows_per_fragment);
-        FragmentWriter { store, table, schema, arrow, rows_per_fragment, open: None, done: Vec::new(), few: None }
+        FragmentWriter { store, table, schema, arrow, rows_per_fragment, open: None, done: Vec::new(), few: None, sorted_by: vec![] }
+    }
+
+    /// The same; the rows come in this order.
+    pub fn sorted_by(self, sorted_by: Vec<SortKey>) -> Self {
+        FragmentWriter { sorted_by, ..self }
     }
 
     /// The same; rows of up to so many bytes (and [`MAX_INLINE_BYTES`]) become no file, but bytes for the manifest.
@@ -90,11 +98,19 @@ impl FragmentWriter {
         FragmentWriter { few: (max_bytes > 0).then(|| Few { max_bytes, ..Few::default() }), ..self }
     }
 
+    /// The same, for columns of a fragment that is there: only if the manifest holds all that it has until now.
+    pub fn inline_like(self, fragment: &Fragment, bytes: u32) -> Self {
+        match fragment.files.iter().all(|file| file.inline.is_some()) {
+            true => self.inline_up_to(bytes),
+            false => self,
+        }
+    }
+
     /// Writes rows. The columns must be the table's, in order; NULLs are refused where the table refuses them.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = self.conform(batch)?;
         let Some(mut few) = self.few.take() else { return self.write_to_file(&batch).await };
-        let batch = alone(&batch)?;
+        let batch = alone(&batch).map_err(|e| Error::internal(format!("rows for the manifest: {e}")))?;
         few.rows += batch.num_rows();
         few.size_bytes += size_bytes(&batch);
         few.batches.push(batch);
@@ -140,7 +156,8 @@ impl FragmentWriter {
         let Some(open) = self.open.take() else { return Ok(()) };
         let name = open.name.clone();
         match open.finish(&self.schema, &self.arrow).await {
-            Ok(fragment) => {
+            Ok(mut fragment) => {
+                fragment.file.sorted_by.clone_from(&self.sorted_by);
                 self.done.push(fragment);
                 Ok(())
             }
@@ -173,6 +190,7 @@ impl FragmentWriter {
             row_groups: vec![rows.num_rows() as u32],
             columns: columns(&self.schema, stats),
             inline: Some(bytes.into()),
+            sorted_by: self.sorted_by.clone(),
         };
         self.done.push(NewFragment { physical_rows: rows.num_rows() as u32, file });
         Ok(())
@@ -251,22 +269,6 @@ fn has_nan(column: &dyn Array) -> bool {
     }
 }
 
-/// The batch without the bytes that its texts share with rows that are not in it: those of a whole page, if they were read from a file.
-fn alone(batch: &RecordBatch) -> Result<RecordBatch> {
-    let column = |column: &ArrayRef| match column.data_type() {
-        DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
-        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-        _ => column.clone(),
-    };
-    RecordBatch::try_new(batch.schema(), batch.columns().iter().map(column).collect())
-        .map_err(|e| Error::internal(format!("rows for the manifest: {e}")))
-}
-
-/// Roughly the bytes of a batch, which may be a slice of a larger one.
-fn size_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX / 2)).fold(0, usize::saturating_add)
-}
-
 /// The columns of a file that has all of a table's, in order.
 fn columns(schema: &TableSchema, stats: impl Iterator<Item = ColumnStats>) -> Vec<FileColumn> {
     let column =
@@ -318,6 +320,7 @@ impl OpenFile {
             row_groups: footer.row_groups().iter().map(|group| group.num_rows() as u32).collect(),
             columns: columns(schema, stats),
             inline: None,
+            sorted_by: vec![],
         };
         Ok(NewFragment { physical_rows: self.rows, file })
     }

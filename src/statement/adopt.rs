@@ -134,6 +134,7 @@ fn step(table: &str, schema: &TableSchema, files: Vec<ForeignFile>, known: Optio
         }));
         let mut file = DataFile {
             inline: None,
+            sorted_by: vec![],
             path: file.found.path,
             base: None,
             size_bytes: file.size_bytes,

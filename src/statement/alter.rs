@@ -1,20 +1,24 @@
 //! ALTER TABLE: changes of the schema and the constraints. Rows that are there have the initial value of a new column; a dropped
-//! column's values stay in their files, where only earlier versions find them. Values are written for a type only that is not wider.
+//! column's values stay in their files, where only earlier versions find them. Values are written only for a type that is not wider, and
+//! for USING.
 //!
 //! In goes the statement and the version that it reads, out comes a step. Operations of one statement follow one another: a
-//! column may be dropped and another added under its name.
+//! column may be dropped and another added under its name, and USING sees the values that those before it have left. What a failed one
+//! has written is removed.
 
 use super::adopt;
 use super::constraints::Asked;
 use super::names::Names;
-use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties, fold};
+use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties};
+use super::properties::{COMMENT, columns_to_cluster_by, property};
 use crate::commit::staged::{objects, remove};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::catalog::TableName;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::scan::expression;
-use crate::scan::isolation::{ISOLATION, Isolation};
+use crate::scan::expression::fold;
+use crate::scan::generated;
 use crate::scan::provider::LakeTable;
 use crate::table::constraint::Rule;
 use crate::table::schema::{FieldId, TableSchema};
@@ -27,8 +31,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Expr as SqlExpr, Ident, ObjectName,
-    SqlOption, Statement, Value,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Ident, ObjectName, Statement,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,9 +40,6 @@ mod altering;
 mod initial;
 mod retype;
 mod validate;
-
-/// The property that says what a table is.
-const COMMENT: &str = "comment";
 
 /// What is altered.
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +114,8 @@ pub fn check(alteration: Alteration<'_>) -> Result<()> {
             | AlterTableOperation::DropColumn { .. }
             | AlterTableOperation::RenameColumn { .. }
             | AlterTableOperation::SetTblProperties { .. }
+            | AlterTableOperation::ClusterBy { .. }
+            | AlterTableOperation::DropClusteringKey
             | AlterTableOperation::AddConstraint { not_valid: false, .. }
             | AlterTableOperation::DropConstraint { .. }
             | AlterTableOperation::AlterColumn {
@@ -220,6 +222,8 @@ pub async fn step(
             AlterTableOperation::SetTblProperties { table_properties } => {
                 altering.set(table_properties.iter().map(|option| property(table, option)).collect::<Result<_>>()?)?;
             }
+            AlterTableOperation::ClusterBy { exprs } => altering.cluster_by(&columns_to_cluster_by(table, exprs)?)?,
+            AlterTableOperation::DropClusteringKey => altering.cluster_by(&[])?,
             AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::DropNotNull } => {
                 altering.drop_not_null(column_name)?
             }
@@ -238,10 +242,20 @@ pub async fn step(
             expression::condition(table, kept, &schema).map_err(|error| unfit(table, &constraint.name, error))?;
         }
     }
-    let conversions = std::mem::take(&mut altering.conversions).into_iter();
-    let planned = conversions.map(|conversion| retype::planned(state, table, base, conversion)).collect::<Result<Vec<_>>>()?;
-    retype::write(state, log, base, &planned, &mut altering.actions).await?;
-    if let Err(error) = hold(state, log, base, &altering, &schema, &planned).await {
+    for of in &altering.generated {
+        // Names may be others: one that is not planned could not be read again.
+        let Some(field) = schema.field(of.field) else { continue };
+        generated::check(table, &of.expression, &schema, field).map_err(|error| unfit_generated(table, &field.name, error))?;
+    }
+    let mut planned = Vec::new();
+    for conversion in std::mem::take(&mut altering.conversions) {
+        planned.push(retype::planned(state, table, base, conversion, &planned)?);
+    }
+    let done = match retype::write(state, log, base, &planned, &mut altering.actions).await {
+        Ok(()) => hold(state, log, base, &altering, &schema, &planned).await,
+        failed => failed,
+    };
+    if let Err(error) = done {
         remove(log.store(), &objects(altering.actions.iter())).await;
         return Err(error);
     }
@@ -249,11 +263,21 @@ pub async fn step(
     Ok(Altered { step, reads: planned.into_iter().flat_map(|planned| planned.reads).collect() })
 }
 
-/// The error for a constraint that means nothing of the new types.
+/// The error for a constraint that means nothing of the new types, or of their parts.
 fn unfit(table: &str, constraint: &str, error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Invalid => {
+        ErrorKind::Invalid | ErrorKind::NotFound => {
             refused(format!("the constraint '{constraint}' of table '{table}' does not fit its columns: {error}"), "42804")
+        }
+        _ => error,
+    }
+}
+
+/// The error for a generated column that cannot be computed of the new columns.
+fn unfit_generated(table: &str, column: &str, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Invalid => {
+            refused(format!("column '{column}' of table '{table}' cannot be generated of the new columns: {error}"), "42804")
         }
         _ => error,
     }
@@ -310,22 +334,6 @@ fn column_in_table(name: &ObjectName) -> Result<(ObjectName, Ident)> {
         Some((column, table)) if !table.is_empty() => Ok((ObjectName(table.to_vec()), column.as_ident().cloned().ok_or_else(wrong)?)),
         _ => Err(wrong()),
     }
-}
-
-/// A property and its value: a text or a number.
-fn property(table: &str, option: &SqlOption) -> Result<(String, Option<String>)> {
-    let wrong = || Error::invalid(format!("table '{table}': properties are written as ('name' = 'value', ..), not {option}"));
-    let SqlOption::KeyValue { key, value: SqlExpr::Value(value) } = option else { return Err(wrong()) };
-    let value = match &value.value {
-        Value::SingleQuotedString(text) => text.clone(),
-        Value::Number(number, _) => number.clone(),
-        Value::Boolean(flag) => flag.to_string(),
-        _ => return Err(wrong()),
-    };
-    if key.value == ISOLATION {
-        value.parse::<Isolation>()?;
-    }
-    Ok((key.value.clone(), Some(value)))
 }
 
 /// The Arrow field of a column definition, as DataFusion plans it in a CREATE TABLE.

@@ -21,9 +21,13 @@ use datafusion::arrow::compute::kernels::cast_utils::string_to_datetime;
 use datafusion::catalog::{CatalogProvider, MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::Result as EngineResult;
 use datafusion::logical_expr::TableType;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many versions are looked at at the same time.
+const CONCURRENT_READS: usize = 16;
 
 /// A lake's namespaces, and the schemas of another catalog.
 pub struct LakeCatalog {
@@ -200,10 +204,12 @@ pub(super) async fn version_of(log: &VersionLog, at: &str, newest: u64) -> Resul
         .map_err(|_| Error::invalid(format!("'@{at}' names no version of '{}': write @v3 or @2026-01-31T12:00:00", log.table())))?;
     let time_ms = u64::try_from(time.timestamp_millis()).unwrap_or(0);
     let oldest = log.newest().await?.snapshot.low_water_mark;
-    // Clocks of writers differ, so times need not ascend: the newest version of those that are not later counts.
-    for number in (oldest..=newest).rev() {
-        match log.read_if_present(number).await? {
-            Some(version) if version.time_ms <= time_ms => return Ok(number),
+    // Clocks of writers differ, so times need not ascend and cannot be searched: the newest version of those that are not later counts.
+    let made = |number| async move { Ok::<_, Error>((number, log.time_ms(number).await?)) }.boxed();
+    let mut versions = futures::stream::iter((oldest..=newest).rev().map(made)).buffered(CONCURRENT_READS);
+    while let Some((number, made_ms)) = versions.try_next().await? {
+        match made_ms {
+            Some(made_ms) if made_ms <= time_ms => return Ok(number),
             Some(_) => {}
             None => break,
         }

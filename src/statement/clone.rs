@@ -100,7 +100,7 @@ async fn step(log: &VersionLog, source: &Snapshot, statement: &str) -> Result<St
         rows.push(add);
         for file in &fragment.files {
             if file.inline.is_some() {
-                let (file, fields) = of_clone(file, &tokens)?;
+                let (file, fields) = of_clone(log.table(), file, &tokens)?;
                 rows.push(Action::AddDataFile(AddDataFile { fragment: id, file, base: None, fields, data_change: true }));
                 continue;
             }
@@ -113,7 +113,7 @@ async fn step(log: &VersionLog, source: &Snapshot, statement: &str) -> Result<St
             };
             let next = Token(bases.len() as u32);
             let base = *bases.entry(location.clone()).or_insert(next);
-            let (file, fields) = of_clone(file, &tokens)?;
+            let (file, fields) = of_clone(log.table(), file, &tokens)?;
             rows.push(Action::AddDataFile(AddDataFile { fragment: id, file, base: Some(Ref::Local(base)), fields, data_change: true }));
         }
         rows.extend(delete);
@@ -134,14 +134,17 @@ async fn step(log: &VersionLog, source: &Snapshot, statement: &str) -> Result<St
 }
 
 /// A file as the clone names it, and the fields of its columns and of their parts.
-fn of_clone(file: &DataFile, tokens: &BTreeMap<FieldId, Token>) -> Result<(DataFile, Vec<Option<FieldRef>>)> {
+fn of_clone(table: &str, file: &DataFile, tokens: &BTreeMap<FieldId, Token>) -> Result<(DataFile, Vec<Option<FieldRef>>)> {
     let mut file = file.clone();
     file.base = None;
     let fields = take_fields(&mut file).into_iter().map(|field| match field.and_then(FieldRef::committed) {
         None => Ok(None),
         Some(id) => match tokens.get(&id) {
             Some(token) => Ok(Some(Ref::Local(*token))),
-            None => Err(Error::unsupported(format!("cloning '{}', which has a part of a column that was dropped,", file.path), None)),
+            None => Err(Error::unsupported(
+                format!("cloning table '{table}', whose file '{}' still has a part of a column that was dropped,", file.path),
+                Some(&format!("OPTIMIZE {table} FULL, then clone the version that it makes")),
+            )),
         },
     });
     let fields = fields.collect::<Result<Vec<_>>>()?;
@@ -166,6 +169,11 @@ fn property(key: &str, value: &str, tokens: &BTreeMap<FieldId, Token>) -> Result
             Rule::PrimaryKey => Rule::PrimaryKey,
         };
         return Ok(Some((key.to_owned(), Constraint { name: constraint.name, fields, rule }.value())));
+    }
+    if key == constraint::CLUSTER_KEY {
+        let fields =
+            constraint::parse_cluster_value(value)?.into_iter().map(|field| id_in_clone(field, tokens)).collect::<Result<Vec<_>, _>>()?;
+        return Ok(Some((key.to_owned(), constraint::cluster_value(&fields))));
     }
     let of_field = |prefix: &str| key.strip_prefix(prefix).map(|id| id.parse().map_err(|_| format!("'{key}' is of no field")));
     if let Some(field) = of_field(constraint::GENERATED_PREFIX) {

@@ -1,12 +1,15 @@
-//! Constraints and defaults in CREATE TABLE and ALTER TABLE: DataFusion never sees them, the table keeps them.
+//! Constraints, defaults, comments, properties and clustering columns in CREATE TABLE and ALTER TABLE: DataFusion never sees them, the table
+//! keeps them.
 //!
 //! Goes in: the parsed statement. Comes out: the statement without them, and what was asked for; then, given the fields of the
 //! table, what its properties hold.
 //! Always holds: what could not be held is refused; a constraint has a name, and no other has it.
 
-use super::parse::fold;
+use super::properties;
 use crate::error::{Error, Result, nearest_name};
+use crate::plan::layout::Layout;
 use crate::scan::expression;
+use crate::scan::expression::fold;
 use crate::scan::generated;
 use crate::table::constraint::{self, Constraint, Rule};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
@@ -27,6 +30,11 @@ pub struct Definition {
     defaults: Vec<(Ident, Expr)>,
     generated: Vec<(Ident, Expr)>,
     constraints: Vec<Asked>,
+    /// What columns are said to be.
+    comments: Vec<(Ident, String)>,
+    cluster_by: Vec<Ident>,
+    /// The properties that users name.
+    properties: BTreeMap<String, Option<String>>,
 }
 
 /// A constraint that is asked for.
@@ -45,13 +53,15 @@ enum What {
 impl Definition {
     /// Takes constraints and defaults out of a statement. Refuses what columns cannot have and DataFusion would ignore.
     pub fn take(table: &mut CreateTable) -> Result<Definition> {
-        let mut definition = Definition::default();
+        let properties = properties::take(table)?;
+        let mut definition = Definition { properties, cluster_by: properties::take_cluster_by(table)?, ..Definition::default() };
         let name = table.name.clone();
         for column in &mut table.columns {
             let mut left = Vec::new();
             for option in std::mem::take(&mut column.options) {
                 match (&option.option, Asked::of_column(&column.name, &option)?) {
                     (_, Some(asked)) => definition.constraints.push(asked),
+                    (ColumnOption::Comment(comment), _) => definition.comments.push((column.name.clone(), comment.clone())),
                     (ColumnOption::Default(value), _) => definition.defaults.push((column.name.clone(), value.clone())),
                     (
                         ColumnOption::Generated {
@@ -107,7 +117,14 @@ impl Definition {
 
     /// The properties that hold it, for a table of these fields.
     pub fn properties(&self, table: &str, schema: &TableSchema) -> Result<BTreeMap<String, Option<String>>> {
-        let mut properties = BTreeMap::new();
+        let mut properties = self.properties.clone();
+        for (column, comment) in &self.comments {
+            properties.insert(constraint::comment_key(column_of(table, schema, column)?.id), Some(comment.clone()));
+        }
+        if !self.cluster_by.is_empty() {
+            let fields = cluster_fields(table, schema, &self.cluster_by)?;
+            properties.insert(constraint::CLUSTER_KEY.to_owned(), Some(constraint::cluster_value(&fields)));
+        }
         for (column, value) in &self.defaults {
             let field = column_of(table, schema, column)?;
             properties.insert(constraint::default_key(field.id), Some(default(table, schema, field, value)?));
@@ -132,6 +149,15 @@ impl Definition {
 /// The default of a field as it is kept.
 pub fn default(table: &str, schema: &TableSchema, field: &Field, value: &Expr) -> Result<String> {
     expression::default(table, value, &field.name, schema.arrow_field(field).data_type())
+}
+
+/// The columns by which OPTIMIZE is to sort: such as can be sorted.
+pub fn cluster_fields(table: &str, schema: &TableSchema, columns: &[Ident]) -> Result<Vec<FieldId>> {
+    let fields = columns.iter().map(|column| Ok(column_of(table, schema, column)?.id)).collect::<Result<Vec<_>>>()?;
+    if !fields.is_empty() {
+        Layout::of_fields(&fields, schema, table)?;
+    }
+    Ok(fields)
 }
 
 /// The column of that name.

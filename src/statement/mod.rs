@@ -11,6 +11,7 @@
 mod adopt;
 mod alter;
 mod catalog;
+mod clauses;
 mod clone;
 mod constraints;
 mod create;
@@ -23,6 +24,7 @@ mod names;
 pub mod outcome;
 mod parse;
 pub mod position;
+mod properties;
 mod replace;
 mod restore;
 pub mod session;
@@ -31,3 +33,5 @@ pub mod split;
 mod time_travel;
 mod tokens;
 mod views;
+
+pub(crate) use crate::scan::expression::fold;

@@ -3,9 +3,9 @@
 //! Goes in: a name as it is written, and the session's settings. Comes out: the table's name in the lake's catalog. Always
 //! holds: a name in another catalog than the lake's means no table of the lake.
 
-use super::parse::fold;
 use crate::error::{Error, Result};
 use crate::manifest::catalog::{DEFAULT_NAMESPACE, TableName};
+use crate::scan::expression::fold;
 use datafusion::common::TableReference;
 use datafusion::config::ConfigOptions;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};

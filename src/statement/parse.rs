@@ -8,10 +8,11 @@ use crate::error::{Error, Result};
 use crate::manifest::catalog::TableName;
 use crate::plan::layout::{Order, OrderKey};
 use crate::plan::optimize::Wanted;
+use crate::scan::expression::fold;
 use datafusion::common::DataFusionError;
 use datafusion::config::SqlParserOptions;
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, SetExpr, Statement as SqlStatement};
+use datafusion::sql::sqlparser::ast::{ObjectName, SetExpr, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -480,11 +481,6 @@ fn restore(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Restore> {
 fn table_name(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<TableName> {
     let name = parser.parser.parse_object_name(false).map_err(DataFusionError::from)?;
     syntax.names.table(&name)
-}
-
-/// A name as the planner folds it.
-pub fn fold(ident: &Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
 #[cfg(test)]

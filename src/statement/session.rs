@@ -13,7 +13,7 @@ use super::parse::{self, Command, Explain, Optimize, Syntax, Vacuum};
 use super::position::{self, Position};
 use super::replace::Replacement;
 use super::views::{self, Planner};
-use super::{distinct, forms, functions, install, settings, time_travel};
+use super::{clauses, distinct, forms, functions, install, settings, time_travel};
 use crate::error::{Error, Result};
 use crate::maintain::verify::verify;
 use crate::plan::optimize;
@@ -365,6 +365,12 @@ impl Session {
         if let Some(text) = acknowledged {
             return Ok(Outcome::Done(text));
         }
+        // By now it is known what EXECUTE runs.
+        if let Some(what) = changes_elsewhere(frame.logical_plan()) {
+            self.no_transaction(&what)?;
+            // What it writes others see while it runs.
+            self.scope.commits()?;
+        }
         let context = Arc::new(frame.task_ctx());
         let physical = frame.create_physical_plan().await?;
         let (schema, returns) = (physical.schema(), returns_rows(&physical));
@@ -440,7 +446,7 @@ impl Session {
 fn spelled(sql: &str, dialect: &dyn Dialect) -> Result<String> {
     let spelled = functions::changes::spelled::rewrite(&time_travel::rewrite(sql, dialect)?, dialect)?;
     let spelled = nothing::spell(&stars::spell(&spelled, dialect), dialect);
-    Ok(distinct::spell(&spelled, dialect))
+    Ok(clauses::ordered(&distinct::spell(&spelled, dialect), dialect))
 }
 
 /// A statement while it runs. If its future is dropped, nobody knows how far it came: its transaction can only be rolled back.
@@ -462,11 +468,21 @@ impl Drop for RunningStatement<'_> {
 fn within_transaction(plan: &LogicalPlan) -> Result<()> {
     let what = match plan {
         LogicalPlan::Ddl(ddl) => ddl_words(ddl)?,
-        LogicalPlan::Copy(_) => "COPY".to_owned(),
-        LogicalPlan::Dml(dml) if !is_of_a_lake(&dml.target) => format!("changing '{}', which is no table of the lake,", dml.table_name),
         _ => return Ok(()),
     };
     Err(Error::unsupported(format!("{what} in a transaction"), Some("COMMIT or ROLLBACK first")))
+}
+
+/// What a plan changes besides tables of the lake, once it runs.
+fn changes_elsewhere(plan: &LogicalPlan) -> Option<String> {
+    match plan {
+        LogicalPlan::Analyze(analyze) => changes_elsewhere(&analyze.input),
+        LogicalPlan::Copy(_) => Some("COPY".to_owned()),
+        LogicalPlan::Dml(dml) if !is_of_a_lake(&dml.target) => {
+            Some(format!("changing '{}', which is no table of the lake,", dml.table_name))
+        }
+        _ => None,
+    }
 }
 
 fn is_of_a_lake(target: &Arc<dyn TableSource>) -> bool {

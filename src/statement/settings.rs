@@ -1,9 +1,9 @@
 //! `SHOW amend.x` and `RESET amend.x`, which DataFusion knows for its own settings only; and SET of one that there is not.
 
 use super::outcome::{Outcome, Rows};
-use super::parse::fold;
 use crate::error::{Error, Result, nearest_name};
 use crate::plan::options::{AmendOptions, options};
+use crate::scan::expression::fold;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::execution::context::SessionContext;

@@ -5,9 +5,11 @@
 
 use super::tokens::{self, is, significant_after, significant_before};
 use crate::error::{Error, Result};
+use crate::scan::expression::fold;
+use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
-use datafusion::sql::sqlparser::tokenizer::{Token, Word};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, Word};
 
 /// The statement with its time travel spelled as names.
 pub fn rewrite(sql: &str, dialect: &dyn Dialect) -> Result<String> {
@@ -82,8 +84,7 @@ fn travel_at(tokens: &[Token], at: usize) -> Result<Option<Travel>> {
 impl Travel {
     /// The relation as every DataFusion resolves it.
     fn spelled(&self, word: &Word) -> String {
-        // A bare name is folded to lower case, as the planner would.
-        let plain = if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() };
+        let plain = fold(&Ident { value: word.value.clone(), quote_style: word.quote_style, span: Span::empty() });
         let version = quoted(&format!("{plain}@{}", self.version));
         if self.aliased { version } else { format!("{version} AS {}", quoted(&plain)) }
     }

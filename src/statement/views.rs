@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::config::{ConfigOptions, SqlParserOptions};
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Column, Result as EngineResult};
 use datafusion::datasource::{ViewTable, source_as_provider};
 use datafusion::execution::SessionState;
@@ -145,7 +146,10 @@ pub async fn open(lake: &Lake, planner: &Planner, name: &TableName, view: &Store
     }
     planning.push(name.clone());
     let definition = definition(name, view);
-    match PLANNING.scope(planning, planner.plan(view)).await {
+    // As a task, since views that read one another would take more of the caller's stack than there is.
+    let (its_planner, text) = (planner.clone(), view.clone());
+    let planned = SpawnedTask::spawn(PLANNING.scope(planning, async move { its_planner.plan(&text).await })).join_unwind().await;
+    match planned.unwrap_or_else(|_| Err(Error::internal("the runtime ended while a view was planned"))) {
         Ok(plan) => Ok(Arc::new(ViewTable::new(plan, Some(definition)))),
         Err(error) => {
             let error = broken(name, lake.explained(error));

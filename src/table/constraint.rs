@@ -1,4 +1,4 @@
-//! Constraints, defaults, generated columns and comments of a table, as they lie among its properties.
+//! Constraints, defaults, generated columns, comments and clustering columns of a table, as they lie among its properties.
 //!
 //! ```text
 //!   amend.constraint.<name>      CHECK (3, 4) "#3" < "#4"
@@ -7,6 +7,7 @@
 //!   amend.default.<field id>     an expression without columns
 //!   amend.generated.<field id>   (3, 4) "#3" + "#4"
 //!   amend.comment.<field id>     a text
+//!   amend.cluster_by             (4, 1)
 //! ```
 //!
 //! Columns are named by their field ids, so that a rename leaves them what they are. In an expression a column is the quoted
@@ -25,6 +26,9 @@ pub const DEFAULT_PREFIX: &str = "amend.default.";
 pub const GENERATED_PREFIX: &str = "amend.generated.";
 /// What the properties that hold comments on columns begin with.
 pub const COMMENT_PREFIX: &str = "amend.comment.";
+
+/// The property that holds the columns by which OPTIMIZE sorts.
+pub const CLUSTER_KEY: &str = "amend.cluster_by";
 
 /// A rule for the rows of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,10 +89,25 @@ impl Constraint {
         self.fields.iter().any(|field| fields.contains(field))
     }
 
+    /// The fields that it names: columns, and parts of them.
+    pub fn names(&self) -> BTreeSet<FieldId> {
+        let parts = match &self.rule {
+            Rule::Check(condition) => named_in(condition),
+            Rule::Unique | Rule::PrimaryKey => BTreeSet::new(),
+        };
+        parts.into_iter().chain(self.fields.iter().copied()).collect()
+    }
+
     /// Whether it is a key.
     pub fn is_key(&self) -> bool {
         !matches!(self.rule, Rule::Check(_))
     }
+}
+
+/// The fields, columns and parts, that an expression names. What a text in it looks like counts too.
+pub fn named_in(expression: &str) -> BTreeSet<FieldId> {
+    let ids = expression.split("\"#").skip(1).filter_map(|rest| rest.split_once('"'));
+    ids.filter_map(|(id, _)| id.parse().ok().map(FieldId)).collect()
 }
 
 /// The property of a constraint.
@@ -108,7 +127,25 @@ pub fn comment_key(field: FieldId) -> String {
 
 /// Whether a property is one of these, and none that users set.
 pub fn is_reserved(property: &str) -> bool {
-    [CONSTRAINT_PREFIX, DEFAULT_PREFIX, GENERATED_PREFIX, COMMENT_PREFIX].iter().any(|prefix| property.starts_with(prefix))
+    property == CLUSTER_KEY
+        || [CONSTRAINT_PREFIX, DEFAULT_PREFIX, GENERATED_PREFIX, COMMENT_PREFIX].iter().any(|prefix| property.starts_with(prefix))
+}
+
+/// The value of the property of the columns by which OPTIMIZE sorts.
+pub fn cluster_value(fields: &[FieldId]) -> String {
+    format!("({})", fields.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// The columns that such a value names.
+pub fn parse_cluster_value(value: &str) -> Result<Vec<FieldId>, String> {
+    let wrong = || format!("the columns that it is clustered by cannot be read: {value}");
+    let fields = value.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or_else(wrong)?;
+    fields.split(", ").map(|id| id.parse().map(FieldId).map_err(|_| wrong())).collect()
+}
+
+/// The columns by which OPTIMIZE sorts, the first one first; none if it does not.
+pub fn cluster_by(properties: &BTreeMap<String, String>) -> Result<Vec<FieldId>, String> {
+    properties.get(CLUSTER_KEY).map_or(Ok(vec![]), |value| parse_cluster_value(value))
 }
 
 /// Of what a column is generated.
@@ -195,6 +232,8 @@ mod tests {
             assert_eq!(constraint.value(), value);
             assert_eq!(Constraint::parse("a b", value).unwrap(), constraint);
         }
+        let of_part = Constraint::parse("c", r##"CHECK (1) "#1"."#12" < 5 AND "#1"['#3'] IS NOT NULL"##).unwrap();
+        assert_eq!(of_part.names(), fields(&[1, 12]).into_iter().collect());
         for damaged in ["", "UNIQUE", "UNIQUE ()", "UNIQUE (a)", "UNIQUE (1) x", "CHECK (1)", "FOREIGN KEY (1)"] {
             assert!(Constraint::parse("c", damaged).unwrap_err().contains("cannot be read"), "{damaged}");
         }
@@ -207,6 +246,7 @@ mod tests {
             property("amend.constraint.", "UNIQUE (7)"),
             property("amend.constraint.c", "UNIQUE (1)"),
             property("amend.constraintd", "x"),
+            property("amend.cluster_by", "(4, 1)"),
             property("amend.comment.3", "three"),
             property("amend.default.12", "5"),
             property("amend.default.3", "now()"),
@@ -218,6 +258,9 @@ mod tests {
         assert_eq!((generated[0].field, &generated[0].inputs), (FieldId(5), &fields(&[3, 4])));
         assert_eq!(Generated::parse(FieldId(5), "() 1").unwrap().inputs, []);
         assert!(["", "1", "(x) 1", "(1)1"].iter().all(|damaged| Generated::parse(FieldId(5), damaged).is_err()));
+        assert_eq!(cluster_by(&properties).unwrap(), fields(&[4, 1]));
+        assert_eq!((cluster_value(&fields(&[4, 1])), cluster_by(&BTreeMap::new())), ("(4, 1)".to_owned(), Ok(vec![])));
+        assert!(["", "()", "4", "(4,1)", "(x)"].iter().all(|damaged| parse_cluster_value(damaged).is_err()));
         assert_eq!(comments(&properties), BTreeMap::from([(FieldId(3), "three")]));
         let names: Vec<String> = constraints(&properties).unwrap().into_iter().map(|constraint| constraint.name).collect();
         assert_eq!(names, ["", "c"]);

@@ -59,6 +59,14 @@ impl Fragment {
             .find_map(|file| file.columns.iter().position(|column| column.field == Some(field)).map(|position| (file, position)))
     }
 
+    /// The fields that its rows are known to be sorted by, with the key of each: those before the first one that no other column of the
+    /// file says the order of any more.
+    pub fn sorted_by(&self) -> Vec<(FieldId, SortKey)> {
+        let Some(file) = self.files.iter().find(|file| !file.sorted_by.is_empty()) else { return vec![] };
+        let field = |key: &SortKey| Some((file.columns.get(key.column as usize)?.field?, *key));
+        file.sorted_by.iter().map_while(field).collect()
+    }
+
     /// Makes the columns of these fields dead slots; the others keep their positions. Returns which fields had a column.
     pub fn tombstone(&mut self, fields: &BTreeSet<FieldId>) -> BTreeSet<FieldId> {
         let mut found = BTreeSet::new();
@@ -120,6 +128,20 @@ pub struct DataFile {
     /// The rows themselves, an Arrow IPC stream, where they are so few that no object is made for them: `path` is a name then that no
     /// object has.
     pub inline: Option<Bytes>,
+    /// The order that its rows lie in, as far as it is known: by the first of these, then the next. Rows that are equal in all of them lie
+    /// in any.
+    pub sorted_by: Vec<SortKey>,
+}
+
+/// A column of a file, and how its rows are sorted by it, as in Parquet's `SortingColumn`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SortKey {
+    /// The position of the column in [`DataFile::columns`].
+    pub column: u32,
+    /// Whether the largest come first.
+    pub descending: bool,
+    /// Whether NULLs come first.
+    pub nulls_first: bool,
 }
 
 impl DataFile {

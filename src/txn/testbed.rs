@@ -111,6 +111,7 @@ pub fn vector(file: &Option<DeletionFile>, physical_rows: u32) -> RoaringBitmap 
 pub fn data_file(path: &str, rows: u32, columns: usize) -> DataFile {
     DataFile {
         inline: None,
+        sorted_by: vec![],
         path: path.to_owned(),
         base: None,
         size_bytes: 100,

@@ -268,3 +268,41 @@ async fn a_cancelled_commit_happened_or_did_not() {
     }
     assert!(before > 3 && after > 1, "{before} before, {after} after");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_writes_elsewhere_is_not_said_to_have_changed_nothing() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let session = Arc::new(session_of(&lake_in(Arc::new(InMemory::new())), 1).await);
+    std::fs::create_dir(path("ext")).unwrap();
+    run(&session, &format!("CREATE EXTERNAL TABLE ext (v BIGINT) STORED AS CSV LOCATION '{}/'", path("ext"))).await;
+    run(&session, "CREATE TABLE t (v BIGINT)").await;
+    let endless = "SELECT value AS v FROM generate_series(1, 1000000000000) AS g (value)";
+    run(&session, &format!("PREPARE p AS INSERT INTO ext {endless}")).await;
+    std::fs::create_dir(path("copied")).unwrap();
+    for (sql, folder) in [
+        (format!("INSERT INTO ext {endless}"), "ext"),
+        ("EXECUTE p".to_owned(), "ext"),
+        (format!("COPY ({endless}) TO '{}'", path("copied/c.csv")), "copied"),
+        (format!("EXPLAIN ANALYZE INSERT INTO ext {endless}"), "ext"),
+    ] {
+        let files = || std::fs::read_dir(path(folder)).unwrap().count();
+        let before = files();
+        let (running, statement) = (session.clone(), sql.clone());
+        let running = tokio::spawn(async move { running.execute(&statement).await });
+        while files() == before {
+            assert!(!running.is_finished(), "{sql}: {:?}", running.await);
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert_eq!(session.stop(), Course::Committing, "{sql}");
+        running.abort();
+        assert!(running.await.is_err_and(|ended| ended.is_cancelled()), "{sql}");
+    }
+    // Nor is it part of a transaction.
+    run(&session, "BEGIN").await;
+    for sql in ["INSERT INTO ext VALUES (1)".to_owned(), format!("COPY t TO '{}'", path("copied/d.csv")), "EXECUTE p".to_owned()] {
+        assert_eq!(refused(&session, &sql).await.sqlstate(), "0A000", "{sql}");
+        run(&session, "ROLLBACK").await;
+        run(&session, "BEGIN").await;
+    }
+}

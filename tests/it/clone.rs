@@ -105,6 +105,14 @@ async fn what_cannot_be_cloned_is_refused() {
     run(&memory, "CREATE TABLE t (k BIGINT)").await;
     let error = refused(&memory, "CREATE TABLE c CLONE t").await;
     assert_eq!(error.sqlstate(), "0A000", "{error}");
+    run(&session, "CREATE TABLE parts AS SELECT value AS k, {'a': value, 'b': value} AS s FROM generate_series(1, 20000)").await;
+    run(&session, "ALTER TABLE parts DROP COLUMN s.a").await;
+    let error = refused(&session, "CREATE TABLE c CLONE parts").await;
+    assert_eq!(error.sqlstate(), "0A000", "{error}");
+    assert!(error.to_string().contains("OPTIMIZE parts FULL"), "{error}");
+    run(&session, "OPTIMIZE parts FULL").await;
+    run(&session, "CREATE TABLE c CLONE parts").await;
+    assert_eq!(rows(&session, "SELECT count(*), sum(s['b']) FROM c").await, [(20_000, 200_010_000)]);
     run(&session, "BEGIN").await;
     assert_eq!(refused(&session, "CREATE TABLE c CLONE t").await.sqlstate(), "0A000");
 }
@@ -123,6 +131,18 @@ async fn a_clone_has_the_constraints_and_defaults_of_its_source() {
     assert_eq!(refused(&session, "INSERT INTO c VALUES (20, 2)").await.sqlstate(), "23505");
     assert_eq!(refused(&session, "INSERT INTO c VALUES (5, 6)").await.sqlstate(), "23514");
     assert_eq!(problems(&session, "VERIFY c").await, []);
+}
+
+#[tokio::test]
+async fn a_clone_is_clustered_as_its_source() {
+    let folder = TempDir::new().unwrap();
+    let session = session_of(&Lake::open(folder.path().join("lake")).unwrap(), 1).await;
+    run(&session, "CREATE TABLE t (gone INT, k BIGINT, v BIGINT) CLUSTER BY (v, k)").await;
+    run(&session, "ALTER TABLE t DROP COLUMN gone").await;
+    run(&session, "INSERT INTO t VALUES (1, 3), (2, 1), (3, 2), (4, 1)").await;
+    run(&session, "CREATE TABLE c CLONE t").await;
+    run(&session, "OPTIMIZE c FULL").await;
+    assert_eq!(rows(&session, "SELECT CAST(row_number() OVER () AS BIGINT) AS place, k FROM c").await, [(1, 2), (2, 4), (3, 3), (4, 1)]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! Files of an older format version stay as they are. New ones are written by
 //! `cargo test --test it write_golden_files -- --ignored`.
 
-use crate::format_samples::{catalog, catalog_of_names, page, rows_page, transactions, version};
+use crate::format_samples::{catalog, catalog_of_names, page, rows_page, sorted_page, transactions, version};
 use amend::manifest::catalog::{decode_catalog, encode_catalog};
 use amend::manifest::decode::{DEFAULT_LIMITS, Transactions, decode_manifest, decode_page, decode_transactions};
 use amend::manifest::encode::{encode_manifest, encode_page, encode_transactions};
@@ -39,12 +39,13 @@ pub fn transactions_ref() -> TransactionsRef {
 }
 
 /// What this build writes, by file name.
-fn written() -> [(&'static str, Bytes); 7] {
+fn written() -> [(&'static str, Bytes); 8] {
     [
         ("inline.manifest", encode_manifest(&version(), None).unwrap().bytes),
         ("spilled.manifest", encode_manifest(&version(), Some(&transactions_ref())).unwrap().bytes),
         ("fragments.page", encode_page(&page()).unwrap().bytes),
         ("rows.page", encode_page(&rows_page()).unwrap().bytes),
+        ("sorted.page", encode_page(&sorted_page()).unwrap().bytes),
         ("transactions.txn", encode_transactions(&transactions()).unwrap().bytes),
         ("catalog.manifest", encode_catalog(&catalog()).unwrap()),
         ("names.manifest", encode_catalog(&catalog_of_names()).unwrap()),
@@ -57,6 +58,9 @@ fn stored_files_open_as_what_they_were() {
     assert_eq!(*pages()[0], page());
 
     assert_eq!(decode_page(&golden("rows.page"), &rows_page_ref(), &DEFAULT_LIMITS).unwrap(), rows_page());
+
+    let sorted = encode_page(&sorted_page()).unwrap().reference("_pages/0190a1c0.page");
+    assert_eq!(decode_page(&golden("sorted.page"), &sorted, &DEFAULT_LIMITS).unwrap(), sorted_page());
 
     let inline = decode_manifest(&golden("inline.manifest"), &DEFAULT_LIMITS).unwrap();
     assert_eq!(inline.into_version(pages(), None).unwrap(), version());

@@ -9,11 +9,12 @@ use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage, Value};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-const OBJECTS: [(&str, Kind, &str); 7] = [
+const OBJECTS: [(&str, Kind, &str); 8] = [
     ("inline.manifest", Kind::Manifest, "Manifest"),
     ("spilled.manifest", Kind::Manifest, "Manifest"),
     ("fragments.page", Kind::Page, "Page"),
     ("rows.page", Kind::Page, "Page"),
+    ("sorted.page", Kind::Page, "Page"),
     ("transactions.txn", Kind::Transactions, "CommittedTransactions"),
     ("catalog.manifest", Kind::Catalog, "Catalog"),
     ("names.manifest", Kind::Catalog, "Catalog"),

@@ -7,7 +7,7 @@ use amend::manifest::snapshot::{Counters, Snapshot};
 use amend::manifest::version::Version;
 use amend::store::Written;
 use amend::table::deletion_vector::DeletionFile;
-use amend::table::fragment::{Base, BaseId, BlockChecksums, DataFile, FileColumn, Fragment};
+use amend::table::fragment::{Base, BaseId, BlockChecksums, DataFile, FileColumn, Fragment, SortKey};
 use amend::table::row_address::FragmentId;
 use amend::table::schema::{Field, FieldId, FieldType, TableSchema};
 use amend::table::stats::{ColumnStats, StatValue};
@@ -78,6 +78,16 @@ pub fn rows_page() -> Vec<Arc<Fragment>> {
         ..DataFile::default()
     };
     vec![Arc::new(Fragment { physical_rows: 2, files: vec![file], ..fragment(9, None).as_ref().clone() })]
+}
+
+/// The records of a page whose rows are sorted.
+pub fn sorted_page() -> Vec<Arc<Fragment>> {
+    let mut sorted = rows_page();
+    let fragment = Arc::make_mut(&mut sorted[0]);
+    fragment.files[0].sorted_by =
+        vec![SortKey { column: 1, descending: true, nulls_first: true }, SortKey { column: 0, ..SortKey::default() }];
+    fragment.files[0].columns.push(FileColumn { field: Some(FieldId(2)), ..FileColumn::default() });
+    sorted
 }
 
 /// The transactions that made it.
@@ -169,6 +179,7 @@ fn file(id: u32) -> DataFile {
     });
     let file = DataFile {
         inline: None,
+        sorted_by: vec![],
         path: format!("data/0190a1c{id}.parquet"),
         base: None,
         size_bytes: 10_000,

@@ -196,6 +196,30 @@ async fn updates_in_column_form_leave_nothing() {
 }
 
 #[tokio::test]
+async fn an_alter_table_that_fails_leaves_nothing() {
+    let (folder, lake, session) = lake(1).await;
+    for (sql, sqlstate) in [
+        ("ALTER TABLE t ALTER COLUMN k TYPE VARCHAR, ALTER COLUMN v TYPE BIGINT USING 1 / (v - 9999)", "22012"),
+        ("ALTER TABLE t ALTER COLUMN v TYPE BIGINT USING 1 / (v - 9999), ALTER COLUMN k TYPE VARCHAR", "22012"),
+        ("ALTER TABLE t ALTER COLUMN k TYPE VARCHAR, ALTER COLUMN v TYPE VARCHAR, ADD CHECK (v <> '9999')", "23514"),
+        ("ALTER TABLE t ALTER COLUMN k TYPE VARCHAR, ALTER COLUMN v TYPE VARCHAR USING nullif(v, 9999)", "23502"),
+    ] {
+        for in_transaction in [false, true] {
+            if in_transaction {
+                run(&session, "BEGIN").await;
+            }
+            let error = refused(&session, sql).await;
+            assert_eq!(error.sqlstate(), sqlstate, "{sql}: {error}");
+            if in_transaction {
+                run(&session, "ROLLBACK").await;
+            }
+            assert_folder_is_exact(&folder, &lake, &format!("{sql}, in a transaction: {in_transaction}")).await;
+        }
+    }
+    assert_eq!(rows(&session, "SELECT k, v FROM t").await, (0..10_000).map(|k| (k, k)).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn a_table_that_was_not_created_leaves_nothing() {
     let folder = TempDir::new().unwrap();
     let lake = Lake::open(folder.path()).unwrap();

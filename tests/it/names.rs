@@ -3,6 +3,7 @@
 use crate::cancelled::Waiting;
 use crate::shell::Pipe;
 use crate::support::{lake_in, refused, rows, run, session_of, try_rows};
+use amend::store::faults::{Answer, Fault, FaultStore, OpKind};
 use amend::{Error, ErrorKind, Lake, Outcome, Session, TableName, install};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
@@ -193,6 +194,74 @@ async fn a_table_is_never_left_in_a_schema_that_was_dropped() {
     // Whoever says IF NOT EXISTS does not mind being second.
     let (one, two) = tokio::join!(first.execute("CREATE SCHEMA IF NOT EXISTS x"), second.execute("CREATE SCHEMA IF NOT EXISTS x"));
     assert!(one.is_ok() && two.is_ok(), "{one:?} {two:?}");
+}
+
+#[tokio::test]
+async fn whoever_says_if_exists_does_not_mind_that_another_drops_first() {
+    let (_objects, first, second) = two_sessions().await;
+    let mut met = 0;
+    for round in 0..40 {
+        for sql in ["CREATE TABLE t (k BIGINT)", "CREATE TABLE u (k BIGINT)", "CREATE VIEW v AS SELECT 1 AS one"] {
+            run(&first, sql).await;
+        }
+        for (one, two) in [("DROP TABLE t", "DROP TABLE IF EXISTS t, u"), ("DROP VIEW v", "DROP VIEW IF EXISTS v")] {
+            let drop_later = async {
+                for _ in 0..round {
+                    tokio::task::yield_now().await;
+                }
+                second.execute(two).await
+            };
+            let (one, two) = tokio::join!(first.execute(one), drop_later);
+            assert!(two.is_ok(), "{round}: {two:?}");
+            // Without IF EXISTS it may be told that there is none.
+            met += usize::from(one.is_err_and(|error| error.sqlstate() == "42P01"));
+        }
+        for table in ["t", "u", "v"] {
+            assert_eq!(refused(&first, &format!("SELECT * FROM {table}")).await.sqlstate(), "42P01", "{round}");
+        }
+    }
+    assert!(met > 0);
+    let names = |names: &[&str]| names.iter().map(|name| TableName::from(*name)).collect();
+    run(&first, "CREATE TABLE t (k BIGINT)").await;
+    assert_eq!(first.lake().drop_tables(&names(&["gone", "t"]), false).await.unwrap_err().sqlstate(), "42P01");
+    first.lake().drop_tables(&names(&["gone", "t"]), true).await.unwrap();
+    assert_eq!(refused(&first, "DROP TABLE t").await.sqlstate(), "42P01");
+}
+
+#[tokio::test]
+async fn a_view_of_the_session_stays_until_one_of_the_lake_is_there() {
+    let objects = FaultStore::new(Arc::new(InMemory::new()));
+    let session = session_of(&lake_in(Arc::new(objects.clone())), 1).await;
+    run(&session, "CREATE TABLE t AS SELECT 1::BIGINT AS k, 2::BIGINT AS v").await;
+    run(&session, "CREATE TEMPORARY VIEW w AS SELECT v AS k, k AS v FROM t").await;
+    let replace = "CREATE OR REPLACE VIEW w AS SELECT k, v FROM t";
+    // As often as a change of the catalog tries.
+    for n in 0..5 {
+        objects.fail_on(OpKind::Create, "_catalog/", n, Fault::Before(Answer::Generic));
+    }
+    refused(&session, replace).await;
+    assert_eq!(rows(&session, "SELECT k, v FROM w").await, [(2, 1)]);
+    run(&session, replace).await;
+    assert_eq!(rows(&session, "SELECT k, v FROM w").await, [(1, 2)]);
+    // The other one is gone.
+    run(&session, "DROP VIEW w").await;
+    assert_eq!(refused(&session, "SELECT k, v FROM w").await.sqlstate(), "42P01");
+}
+
+#[tokio::test]
+async fn views_may_read_one_another_32_deep() {
+    let objects = Arc::new(InMemory::new());
+    let session = session_of(&lake_in(objects.clone()), 1).await;
+    run(&session, "CREATE TABLE t AS SELECT value AS k, value AS v FROM generate_series(1, 40)").await;
+    for level in 1..=32 {
+        let below = if level == 1 { "t".to_owned() } else { format!("v{}", level - 1) };
+        run(&session, &format!("CREATE VIEW v{level} AS SELECT k, v FROM {below} WHERE k <> {level}")).await;
+    }
+    let expected: Vec<_> = (33..=40).map(|k| (k, k)).collect();
+    assert_eq!(rows(&session, "SELECT k, v FROM v32").await, expected);
+    assert_eq!(numbers(&host(&lake_in(objects)), "SELECT k FROM v32 ORDER BY k").await.len(), expected.len());
+    assert_eq!(refused(&session, "CREATE VIEW v33 AS SELECT k, v FROM v32").await.sqlstate(), "42P17");
+    run(&session, "CREATE VIEW v33 AS SELECT k, v FROM v31").await;
 }
 
 /// A host that only has a lake and a `SessionContext`.

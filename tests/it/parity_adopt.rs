@@ -44,6 +44,7 @@ fn described(path: &Path, id: u32, version: u64, base: BaseId, fields: &[(i32, &
     });
     let file = DataFile {
         inline: None,
+        sorted_by: vec![],
         path: path.canonicalize().unwrap().to_str().unwrap()[1..].to_owned(),
         base: Some(base),
         size_bytes: bytes.len() as u64,

@@ -159,6 +159,25 @@ fn one_long_line_is_one_statement() {
 }
 
 #[test]
+fn long_chains_of_operators_and_of_views_have_a_stack_that_is_large_enough() {
+    let lake = TempDir::new().unwrap();
+    let mut pipe = Pipe::open(&lake);
+    assert_eq!(pipe.ask("CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 10);")["ok"], json!(true));
+    for operator in ["AND", "OR"] {
+        let terms = (0..2000).map(|n| format!("a <> {}", n + 100)).collect::<Vec<_>>().join(&format!(" {operator} "));
+        assert_eq!(pipe.ask(format!("SELECT count(*) AS n FROM t WHERE {terms};"))["rows"], json!([[10]]), "{operator}");
+    }
+    for level in 1..=32 {
+        let below = if level == 1 { "t".to_owned() } else { format!("v{}", level - 1) };
+        let made = pipe.ask(format!("CREATE VIEW v{level} AS SELECT a FROM {below} WHERE a <> {level};"));
+        assert_eq!(made["ok"], json!(true), "{made}");
+    }
+    assert_eq!(pipe.ask("SELECT count(*) AS n FROM v32;")["rows"], json!([[0]]));
+    assert_eq!(pipe.ask("CREATE VIEW v33 AS SELECT a FROM v32;")["error"]["sqlstate"], json!("42P17"));
+    assert_eq!(pipe.end(), (vec![], Some(0)));
+}
+
+#[test]
 fn scripts_stop_at_the_first_error_and_name_the_statement() {
     let lake = TempDir::new().unwrap();
     let output = run(&lake, &["-c", "SELECT 1 AS a; SELEKT 2; SELECT 3 AS c", "-c", "SELECT 4 AS d"]);

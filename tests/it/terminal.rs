@@ -110,6 +110,29 @@ fn commands_describe_what_there_is() {
 }
 
 #[test]
+fn what_is_described_may_have_its_whole_name_and_may_be_mistyped() {
+    let lake = TempDir::new().unwrap();
+    let mut shell = Terminal::open(&lake);
+    shell.ask("CREATE TABLE t (a INT PRIMARY KEY);");
+    shell.ask("CREATE TABLE \"\u{e4}\" (a INT UNIQUE);");
+    for name in ["datafusion.public.t", "public.T", "DataFusion.\"public\".t"] {
+        let table = shell.ask(&format!(r"\d {name}"));
+        assert!(table.contains("PRIMARY KEY (a)"), "{name}: {table}");
+    }
+    assert!(shell.ask("\\d \u{e4}").contains("UNIQUE (a)"));
+    shell.ask("BEGIN;");
+    shell.ask("INSERT INTO t VALUES (1);");
+    for name in ["u", "s.t", "other.public.t", "t u", "a.b.c.d", "\"t", "\u{c4}"] {
+        let answer = shell.ask(&format!(r"\d {name}"));
+        assert!(answer.contains("SQLSTATE 42") || answer.contains("SQLSTATE 3F000"), "{name}: {answer}");
+    }
+    assert!(shell.ask(r"\d t").contains("PRIMARY KEY (a)"));
+    assert!(shell.ask("COMMIT;").contains("COMMIT"));
+    assert!(shell.ask("SELECT count(*) AS n FROM t;").contains("| 1 |"));
+    shell.end();
+}
+
+#[test]
 fn tab_completes_keywords_tables_and_columns() {
     let lake = TempDir::new().unwrap();
     let mut shell = Terminal::open(&lake);

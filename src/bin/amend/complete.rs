@@ -3,9 +3,14 @@
 //! Goes in: what was typed of a statement. Comes out: how the last word may go on. Always holds: names are looked up past the session's
 //! statements, so that a look fails no transaction; what cannot be looked up is not offered.
 
-use amend::{Lake, TableName};
-use datafusion::common::TableReference;
+use amend::Lake;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DataFusionError, ResolvedTableReference, TableReference};
 use datafusion::execution::context::SessionContext;
+use datafusion::sql::planner::object_name_to_table_reference;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::Token;
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -175,22 +180,14 @@ fn quoted(name: &str) -> String {
     if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// The name behind a command: `t`, `s.t`, with or without quotes.
-pub fn named(text: &str, default_schema: &str) -> TableName {
-    let fold = |part: &str| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
-        Some(quoted) => quoted.replace("\"\"", "\""),
-        None => part.to_lowercase(),
-    };
-    // A dot within quotes separates nothing.
-    let mut in_quotes = false;
-    let dot = text.char_indices().find(|(_, c)| {
-        in_quotes ^= *c == '"';
-        *c == '.' && !in_quotes
+/// The name behind a command, as a statement would read it: `t`, `s.t`, `catalog.s.t`, with or without quotes.
+pub fn named(text: &str, options: &ConfigOptions) -> amend::Result<ResolvedTableReference> {
+    let name = Parser::new(&GenericDialect {}).try_with_sql(text).and_then(|mut parser| {
+        let name = parser.parse_object_name(false)?;
+        parser.expect_token(&Token::EOF).map(|_| name)
     });
-    match dot.and_then(|(at, _)| text.split_at_checked(at)) {
-        Some((schema, name)) => TableName::new(fold(schema), fold(name.trim_start_matches('.'))),
-        None => TableName::new(default_schema, fold(text)),
-    }
+    let name = object_name_to_table_reference(name.map_err(DataFusionError::from)?, options.sql_parser.enable_ident_normalization)?;
+    Ok(name.resolve(&options.catalog.default_catalog, &options.catalog.default_schema))
 }
 
 impl<N: Names> Completer for Words<N> {
@@ -265,10 +262,19 @@ mod tests {
 
     #[test]
     fn names_behind_commands_are_folded() {
-        for (text, schema, name) in
-            [("T", "main", "t"), (r#""T""#, "main", "T"), ("S.t", "s", "t"), (r#""a.b""#, "main", "a.b"), (r#"s."a""b""#, "s", "a\"b")]
-        {
-            assert_eq!(named(text, "main"), TableName::new(schema, name), "{text}");
+        for (text, name) in [
+            ("T", ["datafusion", "public", "t"]),
+            (r#""T""#, ["datafusion", "public", "T"]),
+            ("S.ÄT", ["datafusion", "s", "Ät"]),
+            (r#""a.b""#, ["datafusion", "public", "a.b"]),
+            (r#"s."a""b""#, ["datafusion", "s", "a\"b"]),
+            ("Other.s.t", ["other", "s", "t"]),
+        ] {
+            let found = named(text, &ConfigOptions::default()).unwrap();
+            assert_eq!([&*found.catalog, &*found.schema, &*found.table], name, "{text}");
+        }
+        for text in ["", "t u", "a.b.c.d", "\"t"] {
+            assert_eq!(named(text, &ConfigOptions::default()).unwrap_err().sqlstate(), "42601", "{text}");
         }
     }
 

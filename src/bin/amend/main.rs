@@ -25,6 +25,9 @@ use std::process::ExitCode;
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
+/// The stack of the threads that run statements: long chains of operators are planned from one to the next within it.
+const STACK_BYTES: usize = 16 << 20;
+
 /// SQL on tables that are updated, deleted, merged and compacted at the same time.
 ///
 /// Without -c and FILE it reads statements from standard input: at a terminal with a prompt; from a pipe each statement runs as
@@ -100,7 +103,7 @@ fn parse(words: impl IntoIterator<Item = OsString>) -> Result<(Arguments, Vec<Sc
 
 /// Does what is asked. Fails only if answers cannot be written.
 fn start(arguments: Arguments, scripts: &[Script]) -> io::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build()?;
     let mut answers = BufWriter::new(io::stdout().lock());
     if let Some(Command::Slt(arguments)) = &arguments.command {
         return match slt::run(&runtime, arguments, &mut answers)? {

@@ -6,7 +6,10 @@
 use crate::complete::{SessionNames, Words, named};
 use crate::shell::Shell;
 use amend::statement::split::Splitter;
-use amend::{Error, Outcome, TableName};
+use amend::{Error, Outcome, Session, TableName};
+use datafusion::common::config::CatalogOptions;
+use datafusion::common::{ResolvedTableReference, TableReference};
+use datafusion::logical_expr::TableType;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -139,15 +142,23 @@ impl<A: Write, E: Write> Repl<A, E> {
 
     /// What is known of a table or a view.
     fn describe(&mut self, table: &str) -> Result<()> {
+        let session = self.shell.session();
+        let options = session.context().state_ref().read().config_options().clone();
+        // No statement of the session, so that a name that was mistyped fails no transaction.
+        let there = named(table, &options).and_then(|name| self.shell.runtime().block_on(there(session, &name)).map(|()| name));
+        let found = match there {
+            Ok(found) => found,
+            Err(error) => return self.shell.printer.error(&error, None),
+        };
         match self.shell.execute(&format!("DESCRIBE {table}")) {
             Ok(columns) => self.shell.printer.outcome(&columns)?,
             Err(error) => return self.shell.printer.error(&error, None),
         }
-        let session = self.shell.session();
-        let default = session.context().state_ref().read().config_options().catalog.default_schema.clone();
-        let name = named(table, &default);
-        let more = match self.shell.runtime().block_on(session.lake().find(&name)) {
-            Ok(Some(_)) => format!("SELECT name, type, definition FROM table_constraints({})", text(&quoted(&name))),
+        let name = TableName::new(&*found.schema, &*found.table);
+        let more = match self.shell.runtime().block_on(self.shell.session().lake().find(&name)) {
+            Ok(Some(_)) if is_of_the_lake(&found) => {
+                format!("SELECT name, type, definition FROM table_constraints({})", text(&quoted(&name)))
+            }
             // A view, or nothing.
             _ => format!(
                 "SELECT definition FROM information_schema.views WHERE table_schema = {} AND table_name = {} AND definition IS NOT NULL",
@@ -183,6 +194,32 @@ impl<A: Write, E: Write> Repl<A, E> {
             let _ = self.editor.append_history(file);
         }
     }
+}
+
+/// Whether there is a table or a view of that name, which can be read.
+async fn there(session: &Session, name: &ResolvedTableReference) -> amend::Result<()> {
+    let state = session.context().state();
+    let found = match state.schema_for_ref(name.clone()) {
+        Ok(schema) => schema.table(&name.table).await?,
+        Err(_) => None,
+    };
+    match found {
+        // A view that cannot be read is one without columns, and says why when it is read.
+        Some(view) if view.table_type() == TableType::View && view.schema().fields().is_empty() => {
+            view.scan(&state, None, &[], None).await?;
+        }
+        Some(_) => {}
+        None if is_of_the_lake(name) => {
+            session.lake().table(TableName::new(&*name.schema, &*name.table)).await?;
+        }
+        None => return Err(Error::UnknownTable { table: TableReference::from(name.clone()).to_string(), nearest: None }),
+    }
+    Ok(())
+}
+
+/// Whether what has that name may be the lake's, which is in the catalog that a session has by itself.
+fn is_of_the_lake(name: &ResolvedTableReference) -> bool {
+    *name.catalog == *CatalogOptions::default().default_catalog
 }
 
 fn command(line: &str) -> Line {

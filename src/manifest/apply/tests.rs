@@ -39,6 +39,7 @@ fn add_file(fragment: FragmentRef, row_groups: &[u32], fields: &[FieldRef]) -> A
     let column = FileColumn { field: None, ..FileColumn::default() };
     let file = DataFile {
         inline: None,
+        sorted_by: vec![],
         path: "data/a.parquet".into(),
         base: None,
         size_bytes: 10,

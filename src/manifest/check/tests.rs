@@ -8,6 +8,7 @@ use std::sync::Arc;
 fn file() -> DataFile {
     DataFile {
         inline: None,
+        sorted_by: vec![],
         path: "data/a.parquet".into(),
         base: None,
         size_bytes: 1000,

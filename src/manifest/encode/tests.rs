@@ -4,7 +4,7 @@ use super::*;
 use crate::manifest::fragments::{FragmentSet, Page};
 use crate::manifest::snapshot::{Counters, Snapshot};
 use crate::table::deletion_vector::DeletionFile;
-use crate::table::fragment::{Base, BaseId, BlockChecksums, DataFile, FileColumn};
+use crate::table::fragment::{Base, BaseId, BlockChecksums, DataFile, FileColumn, SortKey};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use crate::table::stats::{ColumnStats, StatValue};
 use crate::txn::action::{
@@ -99,6 +99,11 @@ fn data_file(rows: u32) -> impl Strategy<Value = DataFile> {
     ("[a-zA-Z0-9_-]{1,8}(\\.[a-z]{1,3})?", checksum, groups, vec(file_column(), 0..4), base).prop_map(
         |(name, (power, crc32c), row_groups, mut columns, base)| DataFile {
             inline: None,
+            sorted_by: (0..columns.len() as u32)
+                .rev()
+                .take(power as usize)
+                .map(|column| SortKey { column, descending: power % 2 == 0, nulls_first: power % 3 == 0 })
+                .collect(),
             path: if base.is_some() { format!("any folder/k=v/x{name}") } else { format!("data/x{name}") },
             base: base.map(|_| BaseId(3)),
             size_bytes: ((crc32c.len() as u64) << power) + base.unwrap_or(0),
@@ -407,7 +412,8 @@ fn pages_that_no_reader_would_take_are_not_written() {
     assert!(encode(vec![plain_fragment(), plain_fragment()]).unwrap_err().to_string().contains("comes after"));
     let checksum = Arc::new(BlockChecksums { block_bytes: 512, crc32c: vec![] });
     let (path, base, row_groups) = ("data/a".into(), Some(BaseId(1)), vec![5]);
-    let elsewhere = DataFile { inline: None, path, base, size_bytes: 0, unchecked_bytes: 0, checksum, row_groups, columns: vec![] };
+    let elsewhere =
+        DataFile { inline: None, sorted_by: vec![], path, base, size_bytes: 0, unchecked_bytes: 0, checksum, row_groups, columns: vec![] };
     let of = |files| encode(vec![Fragment { files, ..plain_fragment() }]);
     assert!(of(vec![elsewhere.clone()]).is_ok());
     let climbing = DataFile { path: "a/../../b".into(), ..elsewhere };
@@ -435,6 +441,7 @@ fn transactions_move_out_when_they_are_large() {
 fn the_bytes_of_a_commit_do_not_grow_with_the_table() {
     let file = |id: u32| DataFile {
         inline: None,
+        sorted_by: vec![],
         path: format!("data/{}.parquet", uuid::Uuid::from_u128(u128::from(id) << 64)),
         base: None,
         size_bytes: 256 << 20,

@@ -19,6 +19,7 @@ fn fragment(id: u32, a: ColumnStats, text: ColumnStats, float: ColumnStats, dele
     let column = |(stats, id): (ColumnStats, i32)| FileColumn { field: Some(FieldId(id)), stats, ..FileColumn::default() };
     let file = DataFile {
         inline: None,
+        sorted_by: vec![],
         path: "data/x.parquet".into(),
         base: None,
         size_bytes: 1,

@@ -171,6 +171,7 @@ fn long_text_in_a_footer_is_bounded_from_both_sides() {
 fn fragment(stats: ColumnStats, deleted: u32) -> Fragment {
     let file = DataFile {
         inline: None,
+        sorted_by: vec![],
         path: "data/x.parquet".into(),
         base: None,
         size_bytes: 1,

@@ -152,6 +152,7 @@ pub async fn write(store: &Store, batch: &RecordBatch, layout: Layout) -> DataFi
     });
     DataFile {
         inline: None,
+        sorted_by: vec![],
         path: name.into(),
         base: None,
         size_bytes: written.size_bytes,

@@ -4,16 +4,18 @@
 //! Always holds: names mean what they mean after the operations before; the fields have the ids that they will have if nobody
 //! else adds one.
 
-use super::refused;
 use super::retype::Conversion;
+use super::{refused, unfit};
 use crate::error::{Error, Result, nearest_name};
 use crate::manifest::snapshot::Snapshot;
+use crate::plan::layout::Layout;
 use crate::scan::address;
 use crate::scan::expression;
+use crate::scan::expression::fold;
 use crate::statement::constraints::{self, Asked};
 use crate::statement::create;
-use crate::statement::parse::fold;
-use crate::table::constraint::{self, Constraint, Generated, Rule};
+use crate::statement::properties;
+use crate::table::constraint::{self, CLUSTER_KEY, Constraint, Generated, Rule};
 use crate::table::schema::{Field, FieldId, FieldType, TableSchema};
 use crate::table::stats::StatValue;
 use crate::txn::action::{Action, AddField, AlterField, ConfigUpdate, DropField};
@@ -51,9 +53,11 @@ pub(super) struct Altering<'a> {
     /// The defaults as they are kept.
     defaults: BTreeMap<FieldId, String>,
     /// The generated columns.
-    generated: Vec<Generated>,
+    pub(super) generated: Vec<Generated>,
     /// The comments on columns.
     comments: BTreeMap<FieldId, String>,
+    /// The columns that it is clustered by.
+    clustered_by: Vec<FieldId>,
     /// The columns whose values are written in another type.
     pub(super) conversions: Vec<Conversion>,
 }
@@ -82,6 +86,7 @@ impl<'a> Altering<'a> {
             defaults: constraint::defaults(&snapshot.config).into_iter().map(|(id, kept)| (id, kept.to_owned())).collect(),
             generated: constraint::generated(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?,
             comments: constraint::comments(&snapshot.config).into_iter().map(|(id, text)| (id, text.to_owned())).collect(),
+            clustered_by: constraint::cluster_by(&snapshot.config).map_err(|reason| Error::damaged(table, "its properties", reason))?,
             conversions: Vec::new(),
         })
     }
@@ -182,6 +187,16 @@ impl<'a> Altering<'a> {
                 return Err(refused(reason, "2BP01"));
             }
             self.drop(&made_of_it, true, true)?;
+        }
+        if self.clustered_by.contains(&id) {
+            if !cascade {
+                let reason = format!(
+                    "column {name} of table '{}' cannot be dropped: the table is clustered by it; DROP COLUMN .. CASCADE ends that too",
+                    self.table
+                );
+                return Err(refused(reason, "2BP01"));
+            }
+            self.cluster_by(&[])?;
         }
         let Some(at) = self.columns.iter().position(|column| self.id(column.field) == id) else { return Ok(()) };
         let Column { field, .. } = self.columns.remove(at);
@@ -301,15 +316,19 @@ impl<'a> Altering<'a> {
         Ok(())
     }
 
+    /// The columns by which OPTIMIZE sorts from now on; none ends that.
+    pub(super) fn cluster_by(&mut self, columns: &[Ident]) -> Result<()> {
+        let fields = constraints::cluster_fields(self.table, &self.schema()?, columns)?;
+        if fields != self.clustered_by {
+            self.configure([(CLUSTER_KEY.to_owned(), (!fields.is_empty()).then(|| constraint::cluster_value(&fields)))].into());
+            self.clustered_by = fields;
+        }
+        Ok(())
+    }
+
     /// Sets and removes properties that are users'.
     pub(super) fn set(&mut self, entries: BTreeMap<String, Option<String>>) -> Result<()> {
-        if let Some(reserved) = entries.keys().find(|key| constraint::is_reserved(key)) {
-            let what = format!("setting the property '{reserved}' of table '{}'", self.table);
-            return Err(Error::unsupported(
-                what,
-                Some("say ADD CONSTRAINT, DROP CONSTRAINT, SET DEFAULT, DROP DEFAULT or COMMENT ON COLUMN"),
-            ));
-        }
+        properties::check_free(self.table, entries.keys())?;
         self.configure(entries);
         Ok(())
     }
@@ -342,6 +361,9 @@ impl<'a> Altering<'a> {
         column.nullable = true;
         let field = column.field;
         let id = self.id(field);
+        for conversion in self.conversions.iter_mut().filter(|conversion| conversion.to == id) {
+            conversion.schema = conversion.schema.with_nullable_columns();
+        }
         if let Some(key) = self.constraints.iter().find(|key| key.rule == Rule::PrimaryKey && key.fields.contains(&id)) {
             return Err(refused(format!("column {name} of table '{table}' is in its primary key, '{}'", key.name), "42P16"));
         }
@@ -463,10 +485,19 @@ impl<'a> Altering<'a> {
             self.defaults.insert(to, kept.clone());
             self.configure([(constraint::default_key(to), Some(kept))].into());
         }
+        if let Some(clustered) = self.clustered_by.iter_mut().find(|field| **field == from) {
+            *clustered = to;
+            let fields = self.clustered_by.clone();
+            Layout::of_fields(&fields, &after, table)?;
+            self.configure([(CLUSTER_KEY.to_owned(), Some(constraint::cluster_value(&fields)))].into());
+        }
         for (constraint, condition) in checks {
             let fields: Vec<FieldId> = constraint.fields.iter().map(|id| if *id == from { to } else { *id }).collect();
             let rule = match condition {
-                Some(condition) => Rule::Check(expression::kept(table, &condition, &after)?.0),
+                Some(condition) => {
+                    let kept = expression::kept(table, &condition, &after);
+                    Rule::Check(kept.map_err(|error| unfit(table, &constraint.name, error))?.0)
+                }
                 None => {
                     after.field(to).map_or(Ok(()), |field| constraints::check_key(table, field))?;
                     constraint.rule
@@ -479,7 +510,7 @@ impl<'a> Altering<'a> {
             self.added.push(constraint.name.clone());
             self.constraints.push(constraint);
         }
-        self.conversions.push(Conversion { column, from, to, field, schema, using: using.cloned(), at });
+        self.conversions.push(Conversion { column, from, to, field, schema, using: using.cloned(), before, at });
         Ok(())
     }
 }

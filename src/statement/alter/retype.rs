@@ -1,19 +1,23 @@
-//! ALTER COLUMN .. TYPE to a type that is not wider: what the new values are, and the actions that bring them.
+//! ALTER COLUMN .. TYPE to a type that is not wider, or with USING: what the new values are, and the actions that bring them.
 //!
 //! Goes in: the conversions of a statement, and the version that it reads. Comes out: for each the new values as an expression over
-//! the columns of that version; then files of them, and the actions that name these.
+//! the columns of that version, although USING names columns as the operations before have left them; then files of them, and the
+//! actions that name these.
 //! Always holds: a value that has no place in the new type is an error that names the column, and nothing is left of the statement.
 
 use super::refused;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
+use crate::plan::options::options;
 use crate::scan::expression::{check_one_row, physical};
+use crate::scan::statistics::initial;
 use crate::stage::convert::{self, Converting};
 use crate::table::schema::{FieldId, TableSchema};
 use crate::txn::action::Action;
 use crate::txn::refs::FieldRef;
 use datafusion::arrow::compute::can_cast_types;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
@@ -36,6 +40,8 @@ pub(super) struct Conversion {
     pub schema: TableSchema,
     /// What its values are made of; `None`: the values that it has.
     pub using: Option<SqlExpr>,
+    /// The table as the operations before have left it: what `using` sees.
+    pub before: TableSchema,
     /// Where its files belong among the actions.
     pub at: usize,
 }
@@ -49,15 +55,24 @@ pub(super) struct Planned {
     pub reads: BTreeSet<FieldId>,
 }
 
-/// Plans a conversion.
-pub(super) fn planned(state: &SessionState, table: &str, base: &Version, conversion: Conversion) -> Result<Planned> {
+/// Plans a conversion, after those before it.
+pub(super) fn planned(state: &SessionState, table: &str, base: &Version, conversion: Conversion, earlier: &[Planned]) -> Result<Planned> {
     let schema = &base.snapshot.schema;
     let columns = DFSchema::try_from(schema.to_plain_arrow().as_ref().clone())?;
     let value = match &conversion.using {
-        Some(using) => state.create_logical_expr_from_sql_expr(ExprWithAlias { expr: using.clone(), alias: None }, &columns)?,
+        Some(using) => {
+            let seen = DFSchema::try_from(conversion.before.to_plain_arrow().as_ref().clone())?;
+            let value = state.create_logical_expr_from_sql_expr(ExprWithAlias { expr: using.clone(), alias: None }, &seen)?;
+            of_version(value, &conversion.before, (schema, &columns), earlier)?
+        }
         None => Expr::Column(Column::from_name(schema.field(conversion.from).map_or(conversion.column.as_str(), |field| &field.name))),
     };
     check_one_row("USING", &value)?;
+    if value.is_volatile() {
+        // Later conversions and constraints compute it again, and would see another value than is written.
+        let what = format!("USING for column '{}' of table '{table}' with a value that is another each time", conversion.column);
+        return Err(Error::unsupported(what, Some("say another, then UPDATE it")));
+    }
     let reads = value.column_refs().into_iter().filter_map(|column| schema.column(&column.name)).map(|column| column.id).collect();
     let (is, wanted) = (value.get_type(&columns)?, conversion.schema.to_plain_arrow().field(0).data_type().clone());
     if !can_cast_types(&is, &wanted) {
@@ -66,6 +81,23 @@ pub(super) fn planned(state: &SessionState, table: &str, base: &Version, convers
         return Err(refused(reason, "42846"));
     }
     Ok(Planned { value: if is == wanted { value } else { cast(value, wanted) }, reads, conversion })
+}
+
+/// An expression over the columns that the operations before have left, over those of the version.
+fn of_version(value: Expr, before: &TableSchema, (schema, columns): (&TableSchema, &DFSchema), earlier: &[Planned]) -> Result<Expr> {
+    let value = value.transform(|part| {
+        let Expr::Column(column) = &part else { return Ok(Transformed::no(part)) };
+        let Some(field) = before.column(&column.name) else { return Ok(Transformed::no(part)) };
+        let wanted = before.to_plain_arrow().field_with_name(&field.name)?.data_type().clone();
+        let converted = earlier.iter().find(|planned| planned.conversion.to == field.id);
+        let there = match (schema.field(field.id), converted) {
+            (Some(there), _) => Expr::Column(Column::from_name(&there.name)).cast_to(&wanted, columns)?,
+            (None, Some(converted)) => converted.value.clone(),
+            (None, None) => Expr::Literal(initial(field, &wanted)?, None),
+        };
+        Ok(Transformed::yes(there))
+    })?;
+    Ok(value.data)
 }
 
 /// Writes the new values of all rows; the actions that name the files go between the others.
@@ -85,6 +117,7 @@ pub(super) async fn write(
             value: physical(state, value.clone(), &columns)?,
             schema: Arc::new(conversion.schema.clone()),
             field: conversion.field,
+            max_inline_bytes: options(state.config_options()).max_inline_bytes,
             context: state.task_ctx(),
         };
         let files = convert::convert(&converting).await?;

@@ -6,7 +6,7 @@
 
 use super::rows;
 use crate::error::{Error, Result};
-use crate::statement::parse::fold;
+use crate::scan::expression::fold;
 use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableAlias,

@@ -10,9 +10,9 @@
 
 use crate::error::{Error, Result};
 use crate::scan::expression;
+use crate::scan::expression::fold;
 use crate::scan::generated::TO_BE_GENERATED;
 use crate::scan::provider::LakeTable;
-use crate::statement::parse::fold;
 use crate::table::constraint;
 use datafusion::common::TableReference;
 use datafusion::execution::SessionState;

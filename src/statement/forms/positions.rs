@@ -3,6 +3,7 @@
 //! DataFusion wants names that differ, so in `INSERT INTO t SELECT a, a` the second gets another. Names are compared as they are written:
 //! what `*` stands for is not looked at, nor that `abs(a)` and `abs(r.a)` are one.
 
+use crate::scan::expression::fold;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, SelectItem, SetExpr};
 use std::collections::HashSet;
 
@@ -30,12 +31,10 @@ fn name_items(items: &mut [SelectItem]) {
     let mut names = HashSet::new();
     for (at, item) in items.iter_mut().enumerate() {
         let called = match item {
-            SelectItem::UnnamedExpr(Expr::Identifier(ident)) => ident.value.to_lowercase(),
-            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
-                parts.last().map(|part| part.value.to_lowercase()).unwrap_or_default()
-            }
+            SelectItem::UnnamedExpr(Expr::Identifier(ident)) => fold(ident),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(fold).unwrap_or_default(),
             SelectItem::UnnamedExpr(expr) => expr.to_string(),
-            SelectItem::ExprWithAlias { alias, .. } => alias.value.to_lowercase(),
+            SelectItem::ExprWithAlias { alias, .. } => fold(alias),
             _ => continue,
         };
         if names.insert(called) {

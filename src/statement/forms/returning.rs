@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::plan::returning::{Item, MERGE_ACTION_COLUMN, NEW_COLUMN, OLD_COLUMN, Returning, ReturningSource, is_upsert, target_of};
-use crate::statement::parse::fold;
+use crate::scan::expression::fold;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::execution::SessionState;

@@ -7,7 +7,7 @@
 
 use super::stars::{columns, known_as};
 use crate::error::Result;
-use crate::statement::parse::fold;
+use crate::scan::expression::fold;
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind, Query, VisitMut, VisitorMut,

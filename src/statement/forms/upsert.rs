@@ -17,7 +17,7 @@ use crate::plan::generated::GeneratedColumns;
 use crate::plan::proposed;
 use crate::plan::returning::{UpsertSource, target_of};
 use crate::plan::rule::with_nulls_let_through;
-use crate::statement::parse::fold;
+use crate::scan::expression::fold;
 use crate::table::constraint::{self, Constraint};
 use crate::table::schema::{FieldId, TableSchema};
 use datafusion::common::{Column, DFSchema, TableReference};

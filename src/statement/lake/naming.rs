@@ -8,6 +8,7 @@ use super::{Lake, lock};
 use crate::error::{Error, Result, nearest_name};
 use crate::manifest::catalog::{Catalog, DEFAULT_NAMESPACE, StoredView, TableName};
 use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 /// What ALTER .. RENAME was said of.
@@ -33,16 +34,24 @@ pub enum IfThere {
 impl Lake {
     /// Takes a table out of the catalog. Its folder stays, so that readers of it can end. A text is a name in the namespace `public`.
     pub async fn drop_table(&self, name: impl Into<TableName>) -> Result<()> {
-        self.drop_tables(&[name.into()]).await
+        self.drop_tables(&BTreeSet::from([name.into()]), false).await
     }
 
-    /// Takes tables out of the catalog: all of them, or none if one does not exist.
-    pub async fn drop_tables(&self, names: &[TableName]) -> Result<()> {
+    /// Takes tables out of the catalog: all of them, or none if one does not exist, which with `if_exists` is no error.
+    pub async fn drop_tables(&self, names: &BTreeSet<TableName>, if_exists: bool) -> Result<()> {
         // Of the last attempt, which landed.
         let gone = Mutex::<Vec<String>>::default();
         let dropped = self.inner.catalog.change(|catalog| {
-            let entries = names.iter().map(|name| catalog.tables.remove(name).ok_or_else(|| self.no_table(name)));
-            *lock(&gone) = entries.map(|entry| entry.map(|entry| entry.folder)).collect::<Result<_>>()?;
+            let mut folders = Vec::new();
+            for name in names {
+                match catalog.tables.remove(name) {
+                    Some(entry) => folders.push(entry.folder),
+                    None if catalog.views.contains_key(name) => return Err(is_a_view(name)),
+                    None if if_exists => {}
+                    None => return Err(self.no_table(name)),
+                }
+            }
+            *lock(&gone) = folders;
             Ok(())
         });
         dropped.await?;
@@ -151,7 +160,7 @@ impl Lake {
     pub(in crate::statement) async fn create_view(&self, name: &TableName, view: &StoredView, if_there: IfThere) -> Result<bool> {
         let created = self.inner.catalog.change(|catalog| {
             if if_there == IfThere::Replace && catalog.tables.contains_key(name) {
-                return Err(Error::refused("42809", format!("'{name}' is a table and no view, so no view can replace it")));
+                return Err(no_view_replaces(name));
             }
             if if_there != IfThere::Replace || !catalog.views.contains_key(name) {
                 check_free(catalog, name)?;
@@ -166,14 +175,16 @@ impl Lake {
         }
     }
 
-    /// Takes views out of the catalog: all of them, or none if one does not exist.
-    pub(in crate::statement) async fn drop_views(&self, names: &[TableName]) -> Result<()> {
+    /// Takes views out of the catalog: all of them, or none if one does not exist, which with `if_exists` is no error.
+    pub(in crate::statement) async fn drop_views(&self, names: &BTreeSet<TableName>, if_exists: bool) -> Result<()> {
         let dropped = self.inner.catalog.change(|catalog| {
             for name in names {
                 if catalog.tables.contains_key(name) {
                     return Err(is_a_table(name));
                 }
-                catalog.views.remove(name).ok_or_else(|| no_view(name))?;
+                if catalog.views.remove(name).is_none() && !if_exists {
+                    return Err(no_view(name));
+                }
             }
             Ok(())
         });
@@ -212,4 +223,9 @@ pub(in crate::statement) fn is_a_table(name: &TableName) -> Error {
 /// The error for a view that is not there.
 pub(in crate::statement) fn no_view(name: &TableName) -> Error {
     Error::refused("42P01", format!("view '{name}' does not exist"))
+}
+
+/// The error for a table that a view was to replace.
+pub(in crate::statement) fn no_view_replaces(name: &TableName) -> Error {
+    Error::refused("42809", format!("'{name}' is a table and no view, so no view can replace it"))
 }

@@ -1,4 +1,4 @@
-//! ALTER TABLE and ALTER VIEW where DataFusion does not parse it: RENAME TO, SET SCHEMA, UNSET TBLPROPERTIES, ADD FILES, parts of columns, and USING after a type.
+//! ALTER TABLE and ALTER VIEW where DataFusion does not parse it: RENAME TO, SET SCHEMA, UNSET TBLPROPERTIES, CLUSTER BY NONE, ADD FILES, parts of columns, and USING after a type.
 //!
 //! Goes in: a parser at the beginning of the statement. Comes out: the statement, or nothing if DataFusion parses it.
 
@@ -59,6 +59,10 @@ pub(super) fn own(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<C
             let keys = keys.map_err(datafusion::common::DataFusionError::from)?;
             let keys = keys.into_iter().map(|key| key.value).collect();
             Ok(Some(Command::UnsetProperties(UnsetProperties { table, if_exists, keys })))
+        }
+        ["CLUSTER", "BY"] if parser.parser.peek_nth_token(2).token.to_string().eq_ignore_ascii_case("none") => {
+            skip(parser, 3);
+            Ok(Some(Command::Sql(Box::new(altered(name, if_exists, vec![AlterTableOperation::DropClusteringKey])))))
         }
         ["ADD", "FILES"] => {
             skip(parser, 2);
@@ -199,6 +203,11 @@ fn operations(parser: &mut DFParser<'_>, name: ObjectName, if_exists: bool) -> R
         Ok(operation)
     };
     let operations = parser.parser.parse_comma_separated(operation).map_err(DataFusionError::from)?;
+    Ok(altered(name, if_exists, operations))
+}
+
+/// The statement of these operations.
+fn altered(name: ObjectName, if_exists: bool, operations: Vec<AlterTableOperation>) -> Statement {
     let altered = AlterTable {
         name,
         if_exists,
@@ -211,5 +220,5 @@ fn operations(parser: &mut DFParser<'_>, name: ObjectName, if_exists: bool) -> R
     };
     let mut altered = SqlStatement::AlterTable(altered);
     distinct::restore(&mut altered);
-    Ok(Statement::Statement(Box::new(altered)))
+    Statement::Statement(Box::new(altered))
 }

@@ -15,7 +15,8 @@ pub(super) fn text(parser: &mut DFParser<'_>) -> Option<String> {
 
 /// The next words, in upper case; fewer if something else comes first.
 pub(super) fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 62] = [
+    const KNOWN: [&str; 63] = [
+        "CLUSTER",
         "ANALYZE",
         "COMMENT",
         "ON",

@@ -2,17 +2,21 @@
 
 use super::Session;
 use crate::error::{Error, ErrorKind, Result};
-use crate::manifest::catalog::TableName;
+use crate::manifest::catalog::{Catalog, TableName};
 use crate::statement::create::check_name;
-use crate::statement::lake::naming::{IfThere, Renamed, is_a_table, is_a_view, no_namespace, no_view};
+use crate::statement::lake::naming::{IfThere, Renamed, is_a_table, is_a_view, no_namespace, no_view, no_view_replaces};
 use crate::statement::outcome::Outcome;
 use crate::statement::parse::Rename;
 use crate::statement::{forms, views};
+use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
+use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::TableType;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{CreateView, ObjectName, SchemaName, Statement, Use};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What SHOW SCHEMAS asks for.
 const SHOW_SCHEMAS: &str = "SELECT catalog_name, schema_name FROM information_schema.schemata ORDER BY catalog_name, schema_name";
@@ -116,6 +120,9 @@ impl Session {
                 alone => alone,
             },
         };
+        if create.or_replace {
+            refuse_to_hide(&*self.lake.catalog().await?, &name, alone.as_ref())?;
+        }
         create.temporary = false;
         create.if_not_exists = false;
         let statement = DfStatement::Statement(Box::new(Statement::CreateView(create)));
@@ -132,9 +139,10 @@ impl Session {
             return Err(Error::TableExists { table: name.to_string() });
         }
         let view = views::stored(&self.ctx.state(), &self.planner, &self.names(), name, create).await?;
-        if of_session {
-            self.drop_from_session(name, TableType::View).await?;
-        }
+        let hidden = match of_session {
+            true => Some(self.take_view(name).await?),
+            false => None,
+        };
         let if_there = match (create.or_replace, create.if_not_exists) {
             (true, _) => IfThere::Replace,
             (false, true) => IfThere::Keep,
@@ -142,6 +150,9 @@ impl Session {
         };
         self.scope.commits()?;
         self.lake.create_view(name, &view, if_there).await?;
+        if let Some(mut hidden) = hidden {
+            hidden.view = None;
+        }
         Ok(Outcome::Done("CREATE VIEW".into()))
     }
 
@@ -174,12 +185,12 @@ impl Session {
     /// Drops all of the tables, or none if one does not exist.
     pub(super) async fn drop_tables(&self, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
         self.no_transaction("DROP TABLE")?;
-        let (mut of_the_lake, mut others) = (vec![], vec![]);
+        let (mut of_the_lake, mut others) = (BTreeSet::new(), vec![]);
         for name in names {
             let table = self.names().table(name)?;
             let catalog = self.lake.catalog().await?;
             if catalog.tables.contains_key(&table) {
-                of_the_lake.push(table);
+                of_the_lake.insert(table);
             } else if catalog.views.contains_key(&table) {
                 return Err(Error::refused("42809", format!("{}; say DROP VIEW", is_a_view(&table))));
             } else if self.ctx.table_exist(self.names().whole(&table)).unwrap_or(false) {
@@ -195,7 +206,7 @@ impl Session {
         }
         self.scope.commits()?;
         if !of_the_lake.is_empty() {
-            self.lake.drop_tables(&of_the_lake).await?;
+            self.lake.drop_tables(&of_the_lake, if_exists).await?;
         }
         for (_, table) in others {
             self.ctx.deregister_table(table)?;
@@ -206,12 +217,12 @@ impl Session {
     /// Drops all of the views, or none if one does not exist.
     pub(super) async fn drop_views(&self, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
         self.no_transaction("DROP VIEW")?;
-        let (mut of_the_lake, mut others) = (vec![], vec![]);
+        let (mut of_the_lake, mut others) = (BTreeSet::new(), vec![]);
         for name in names {
             let view = self.names().table(name)?;
             let catalog = self.lake.catalog().await?;
             if catalog.views.contains_key(&view) {
-                of_the_lake.push(view);
+                of_the_lake.insert(view);
             } else if catalog.tables.contains_key(&view) {
                 return Err(is_a_table(&view));
             } else if self.ctx.table_exist(self.names().whole(&view)).unwrap_or(false) {
@@ -227,7 +238,7 @@ impl Session {
         }
         self.scope.commits()?;
         if !of_the_lake.is_empty() {
-            self.lake.drop_views(&of_the_lake).await?;
+            self.lake.drop_views(&of_the_lake, if_exists).await?;
         }
         for (_, view) in others {
             self.ctx.deregister_table(view)?;
@@ -246,11 +257,44 @@ impl Session {
         Ok(self.ctx.table_provider(self.names().whole(name)).await?.table_type())
     }
 
-    async fn drop_from_session(&self, name: &TableName, what: TableType) -> Result<()> {
-        if self.type_of(name).await? != what {
+    /// Takes a view of the session, in whose place one of the lake is to come.
+    async fn take_view(&self, name: &TableName) -> Result<Taken<'_>> {
+        if self.type_of(name).await? != TableType::View {
             return Err(Error::TableExists { table: name.to_string() });
         }
-        self.ctx.deregister_table(self.names().whole(name))?;
-        Ok(())
+        let name = self.names().whole(name);
+        let view = self.ctx.deregister_table(name.clone())?;
+        Ok(Taken { ctx: &self.ctx, name, view })
     }
+}
+
+/// A view that was taken from a session, which gets it back unless it is forgotten.
+struct Taken<'a> {
+    ctx: &'a SessionContext,
+    name: TableReference,
+    view: Option<Arc<dyn TableProvider>>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(view) = self.view.take() {
+            // Another may have made one of the lake meanwhile; then that counts.
+            let _ = self.ctx.register_table(self.name.clone(), view);
+        }
+    }
+}
+
+/// Refuses a view of the session in place of what everybody has; `alone` is what only the session has and the view would read.
+fn refuse_to_hide(catalog: &Catalog, name: &TableName, alone: Option<&TableReference>) -> Result<()> {
+    if catalog.tables.contains_key(name) {
+        return Err(no_view_replaces(name));
+    }
+    if !catalog.views.contains_key(name) {
+        return Ok(());
+    }
+    let reason = match alone {
+        Some(alone) => format!("this one reads '{alone}', which only this session has, so the lake cannot keep it"),
+        None => "a temporary view cannot replace it".to_owned(),
+    };
+    Err(Error::refused("42P07", format!("'{name}' is a view of the lake, and {reason}; give it another name")))
 }

@@ -1,7 +1,8 @@
 //! `ConfigUpdate`: settings of the table by name are set and removed, or replaced as a whole.
 //!
 //! Updates of different keys commute. What replaces all settings also removes keys that it never names, so it collides with
-//! every other update. One that adds a constraint also needs the fields that it is about, and meets no rows that others brought.
+//! every other update. One that adds a constraint also needs the fields that it is about, and meets no rows that others brought;
+//! one that clusters the table needs the columns.
 
 use crate::manifest::apply::{ApplyError, Applying};
 use crate::manifest::frame::DecodeError;
@@ -46,14 +47,19 @@ impl ConfigUpdate {
             into.writes_ids_down();
             match constraint::of_property(key, value) {
                 Some(Ok(constraint)) => {
-                    for field in &constraint.fields {
+                    let names = constraint.names();
+                    for field in &names {
                         into.claim(Coordinate::FieldDefinition(*field), Mode::Requires);
                         into.claim(Coordinate::FieldFacet(*field, Facet::Type), Mode::Requires);
                     }
-                    into.constrain(constraint.fields);
+                    into.constrain(names);
                 }
                 // Of one that cannot be read nobody knows what it asks.
                 Some(Err(_)) => into.claim_everything(),
+                None if key == constraint::CLUSTER_KEY => match constraint::parse_cluster_value(value) {
+                    Ok(fields) => fields.iter().for_each(|field| into.claim(Coordinate::FieldDefinition(*field), Mode::Requires)),
+                    Err(_) => into.claim_everything(),
+                },
                 None => {}
             }
         }

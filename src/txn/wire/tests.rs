@@ -170,7 +170,17 @@ fn a_file_has_one_field_a_column() {
     let column = FileColumn { field: None, ..FileColumn::default() };
     let checksum = Arc::new(BlockChecksums { block_bytes: 512, crc32c: vec![1] });
     let (path, row_groups) = ("data/a".into(), vec![10]);
-    let file = DataFile { inline: None, path, base: None, size_bytes: 10, unchecked_bytes: 0, checksum, row_groups, columns: vec![column] };
+    let file = DataFile {
+        inline: None,
+        sorted_by: vec![],
+        path,
+        base: None,
+        size_bytes: 10,
+        unchecked_bytes: 0,
+        checksum,
+        row_groups,
+        columns: vec![column],
+    };
     let add = |file: &DataFile, fields| {
         let action = Action::AddDataFile(AddDataFile { fragment: LOCAL, file: file.clone(), base: None, fields, data_change: false });
         round_trip(&committed(vec![add_fragment(0), action], 1, 0))

@@ -414,8 +414,10 @@ impl Writer {
         let name = &table.name;
         let columns: Vec<&str> = table.columns.iter().map(|(name, _)| name.as_str()).collect();
         let column = *any(&mut self.dice, &columns);
-        let here = match self.dice.below(4) {
+        let here = match self.dice.below(6) {
             0 => format!("OPTIMIZE {name}"),
+            3 if column != "k" => format!("ALTER TABLE {name} CLUSTER BY ({column}, k)"),
+            4 => format!("ALTER TABLE {name} CLUSTER BY (k)"),
             1 => format!("OPTIMIZE {name} ORDER BY ({column} DESC)"),
             2 if column != "k" => format!("OPTIMIZE {name} ZORDER BY ({column}, k)"),
             _ => format!("OPTIMIZE {name} FULL"),
@@ -435,7 +437,16 @@ impl Writer {
         let (one, two) = (some(&x), some(&x));
         let condition = predicate(&mut self.dice, &x, 2);
         let name = &left.name;
-        let sql = match self.dice.below(6) {
+        let sql = match self.dice.below(7) {
+            6 => {
+                // The order that a table may be clustered by.
+                let kind = any(&mut self.dice, &left.columns).1;
+                let by = column(&mut self.dice, &x, kind).unwrap();
+                put(
+                    &format!("SELECT {{}} AS a, x.k AS b FROM {name} AS x WHERE {{}} ORDER BY {{}} NULLS LAST, x.k LIMIT 3"),
+                    &[&by, &condition, &by],
+                )
+            }
             0 => {
                 let key = column(&mut self.dice, &x, left.columns[1].1).unwrap();
                 put(

@@ -1,12 +1,13 @@
 //! Parts of nested columns: fields of structs, also within lists and maps, are added, dropped and renamed.
 //!
 //! Goes in: a path of names from the column on. The element of a list is called `element`, what a map holds `value`. Comes out: actions.
-//! Always holds: only structs get and lose parts; the last one stays.
+//! Always holds: only structs get and lose parts; the last one stays; parts that an expression calls by
+//! their names, a DEFAULT or that of a generated column, are called so as long as it is there.
 
 use super::{Altering, refused};
 use crate::error::{Error, Result, nearest_name};
-use crate::statement::parse::fold;
-use crate::table::constraint::Rule;
+use crate::scan::expression::{self, fold};
+use crate::table::constraint::{self, Rule};
 use crate::table::schema::{Field, FieldId, FieldType};
 use crate::txn::action::{Action, AddField, AlterField, DropField};
 use crate::txn::refs::{FieldRef, Ref, Token};
@@ -53,11 +54,19 @@ impl Altering<'_> {
             return Err(Error::invalid(format!("'{shown}' is the last part of its struct in table '{table}'; drop that one")));
         }
         let gone: BTreeSet<FieldId> = self.schema()?.parts(field.id).into_iter().chain([field.id]).collect();
-        let names_it = |kept: &str| gone.iter().any(|id| kept.contains(&format!("\"#{id}\"")));
-        if let Some(generated) = self.generated.iter().find(|generated| names_it(&generated.expression)) {
-            let of = self.fields.iter().find(|field| field.id == generated.field).map(|field| field.name.clone()).unwrap_or_default();
-            let reason = format!("'{shown}' of table '{table}' cannot be dropped: column '{of}' is generated from it");
-            return Err(refused(reason, "2BP01"));
+        let names_it = |kept: &str| !constraint::named_in(kept).is_disjoint(&gone);
+        let column = self.hold_named(field.id, &shown, "dropped")?;
+        let generated = self.generated.iter().filter(|generated| names_it(&generated.expression));
+        let generated = generated.filter_map(|generated| self.fields.iter().find(|field| field.id == generated.field));
+        let generated: Vec<Ident> = generated.map(|field| expression::ident(&field.name)).collect();
+        match generated.first() {
+            Some(of) if !cascade => {
+                let reason = format!(
+                    "'{shown}' of table '{table}' cannot be dropped: column {of} is generated from it; DROP COLUMN .. CASCADE drops both"
+                );
+                return Err(refused(reason, "2BP01"));
+            }
+            _ => generated.iter().try_for_each(|column| self.drop(column, true, true))?,
         }
         let about = self.constraints.iter().filter(|constraint| matches!(&constraint.rule, Rule::Check(kept) if names_it(kept)));
         let about: Vec<String> = about.map(|constraint| constraint.name.clone()).collect();
@@ -73,6 +82,7 @@ impl Altering<'_> {
         let dropped = self.reference(field.id);
         self.forget(field.id);
         self.actions.push(Action::DropField(DropField { field: dropped }));
+        self.hold_no_default(column);
         Ok(())
     }
 
@@ -80,25 +90,42 @@ impl Altering<'_> {
     pub(in crate::statement::alter) fn rename_part(&mut self, path: &[Ident], to: &Ident) -> Result<()> {
         let field = self.found(path)?;
         let field = self.of_struct(field, path)?;
+        let column = self.hold_named(field.id, &shown(path), "renamed")?;
         let (name, parent) = (fold(to), field.parent);
         if parent.and_then(|parent| self.part(parent, &name)).is_some() {
             let whole = path.split_last().map(|(_, whole)| shown(whole)).unwrap_or_default();
             return Err(Error::ColumnExists { table: self.table.to_owned(), column: format!("{whole}.{name}") });
         }
-        if let Some(column) = path.get(..1).map(|column| self.found(column)).transpose()?
-            && self.defaults.contains_key(&column.id)
-        {
-            // It names its parts itself, and what it does not name is NULL.
-            let (shown, column, table) = (shown(path), column.name, self.table);
-            let reason = format!(
-                "'{shown}' of table '{table}' cannot be renamed: the DEFAULT of column '{column}' may name it; DROP DEFAULT, and set it again"
-            );
-            return Err(refused(reason, "2BP01"));
-        }
         let (reference, parent) = (self.reference(field.id), parent.map(|parent| self.reference(parent)));
         self.field_mut(reference)?.name.clone_from(&name);
         self.actions.push(Action::AlterField(AlterField { field: reference, parent, name: Some(name), field_type: None, nullable: None }));
+        self.hold_no_default(column);
         Ok(())
+    }
+
+    /// The column that a field is a part of. Refuses to change parts of one whose values are made of an expression, which calls them by
+    /// their names.
+    fn hold_named(&self, part: FieldId, shown: &str, what: &str) -> Result<FieldId> {
+        let mut column = self.fields.iter().find(|field| field.id == part);
+        while let Some(parent) = column.and_then(|field| field.parent) {
+            column = self.fields.iter().find(|field| field.id == parent);
+        }
+        let Some(Field { id, name, .. }) = column else { return Err(Error::internal(format!("'{shown}' is a part of no column"))) };
+        let why = if self.defaults.contains_key(id) {
+            "has a DEFAULT, which names its parts; DROP DEFAULT first"
+        } else if self.generated.iter().any(|generated| generated.field == *id) {
+            "is generated, by an expression that names its parts"
+        } else {
+            return Ok(*id);
+        };
+        Err(refused(format!("'{shown}' of table '{}' cannot be {what}: column '{name}' {why}", self.table), "2BP01"))
+    }
+
+    /// So that nobody else gives a column a DEFAULT meanwhile.
+    fn hold_no_default(&mut self, column: FieldId) {
+        if matches!(self.reference(column), Ref::Committed(_)) {
+            self.configure([(constraint::default_key(column), None)].into());
+        }
     }
 
     /// The field at the end of a path.
