@@ -290,7 +290,7 @@ fn check_reached(clauses: &[MergeIntoClause], table: &LakeTable) -> Result<()> {
     for clause in clauses {
         let kind = clause.kind.canonical();
         if taken.contains(&kind) {
-            return Err(unreached(&table.log().table().to_string()).into());
+            return Err(unreached(table.log().table()).into());
         }
         if clause.predicate.is_none() {
             taken.push(kind);

@@ -31,7 +31,7 @@ pub struct Modes {
 /// What stands before the name of the table that a statement changes, and that.
 static CHANGED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let verbs = r"INSERT\s+INTO|INSERT\s+OVERWRITE|UPDATE|DELETE\s+FROM|MERGE\s+INTO|TRUNCATE";
-    Regex::new(&format!(r#"(?is)^(?:WITH\b.*?)?\b(?:{verbs})\s+(?:TABLE\s+)?((?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))*)"#)).ok()
+    Regex::new(&format!(r#"(?is)^(?:WITH\b.*?)?\b(?:{verbs})\s+(?:TABLE\s+)?((?:"[^"]+"|`[^`]+`|\w+)(?:\.(?:"[^"]+"|`[^`]+`|\w+))*)"#)).ok()
 });
 
 /// The table that a statement changes.
@@ -158,6 +158,7 @@ mod tests {
         assert_eq!(changed_table("INSERT INTO t VALUES (1)"), Some("t"));
         assert_eq!(changed_table("with q as (select 1)\n  delete from \"T x\" using q"), Some("\"T x\""));
         assert_eq!(changed_table("TRUNCATE TABLE t"), Some("t"));
+        assert_eq!(changed_table("INSERT INTO TABLE `1_t` VALUES (1)"), Some("`1_t`"));
         assert_eq!(changed_table("DELETE FROM s.\"T x\" WHERE a > 1.5"), Some("s.\"T x\""));
         assert_eq!(changed_table("CREATE TABLE t (a INT)"), None);
     }
