@@ -49,8 +49,20 @@ pub struct VersionLog {
     pages: Mutex<HashMap<String, Arc<Vec<Arc<Fragment>>>>>,
     vectors: Mutex<HashMap<(String, u64), Arc<RoaringBitmap>>>,
     maps: Mutex<HashMap<String, Arc<AddressMap>>>,
+    /// Whether somebody in this process rewrites what the manifest holds.
+    flushing: AtomicBool,
     attached: OnceLock<Arc<dyn Any + Send + Sync>>,
     leases: Arc<Leases>,
+}
+
+/// The right to rewrite what the manifest of a table holds; given back when it goes.
+#[derive(Debug)]
+pub struct Flushes<'a>(&'a AtomicBool);
+
+impl Drop for Flushes<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 impl VersionLog {
@@ -66,6 +78,7 @@ impl VersionLog {
             pages: Mutex::default(),
             vectors: Mutex::default(),
             maps: Mutex::default(),
+            flushing: AtomicBool::new(false),
             attached: OnceLock::new(),
             leases: Arc::default(),
         }
@@ -90,6 +103,11 @@ impl VersionLog {
     pub fn attached<T: Any + Send + Sync + Default>(&self) -> Result<Arc<T>> {
         let attached = self.attached.get_or_init(|| Arc::new(T::default())).clone();
         attached.downcast().map_err(|_| Error::internal(format!("something else is kept with table '{}'", self.table())))
+    }
+
+    /// The right to rewrite what the manifest holds, which one at a time has in this process; `None` if another has it.
+    pub fn flushes(&self) -> Option<Flushes<'_>> {
+        self.flushing.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok().then_some(Flushes(&self.flushing))
     }
 
     /// The newest version.
