@@ -14,11 +14,13 @@
 //!   INSERT INTO t SELECT a, a::VARCHAR FROM s         a name for the cast (`casts`)
 //!   MERGE .. DO NOTHING                               conditions of the clauses behind it (`nothing`)
 //!   MERGE .. UPDATE SET * .. INSERT *                 every column from the source (`stars`)
+//!   MERGE INTO t AS x .. EXISTS (.. = x.k)            t's own name (`alias`)
 //!   MERGE .. WHEN NOT MATCHED .. VALUES (a)           the source's column a (`sides`)
 //! ```
 //!
 //! Always holds: a clause that would be lost on the way is refused.
 
+mod alias;
 mod assignments;
 mod casts;
 mod defaults;
@@ -64,6 +66,7 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
         nothing::leave(merge)?;
         stars::expand(state, merge).await?;
         sides::qualify(state, merge).await?;
+        alias::leave_out(merge);
     }
     let plan = state.statement_to_plan(statement).await?;
     views::refuse_changes(&plan)?;
