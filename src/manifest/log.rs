@@ -41,7 +41,7 @@ const KEPT_VERSIONS: usize = 64;
 /// How many vectors and maps are kept in memory.
 const KEPT_OBJECTS: usize = 4096;
 /// How many bytes the pages take that are kept in memory, roughly.
-const KEPT_PAGES_BYTES: u64 = 128 << 20;
+const KEPT_PAGES_BYTES: u64 = 256 << 20;
 /// How many bytes the lists of pages take that are kept in memory, roughly.
 const KEPT_INDEXES_BYTES: u64 = 16 << 20;
 
@@ -60,8 +60,20 @@ pub struct VersionLog {
     indexes: Cache<Arc<Vec<Page>>>,
     vectors: Mutex<HashMap<(String, u64), Arc<RoaringBitmap>>>,
     maps: Mutex<HashMap<String, Arc<AddressMap>>>,
+    /// Whether somebody in this process rewrites what the manifest holds.
+    flushing: AtomicBool,
     attached: OnceLock<Arc<dyn Any + Send + Sync>>,
     leases: Arc<Leases>,
+}
+
+/// The right to rewrite what the manifest of a table holds; given back when it goes.
+#[derive(Debug)]
+pub struct Flushes<'a>(&'a AtomicBool);
+
+impl Drop for Flushes<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 impl VersionLog {
@@ -78,6 +90,7 @@ impl VersionLog {
             indexes: Cache::new(KEPT_INDEXES_BYTES),
             vectors: Mutex::default(),
             maps: Mutex::default(),
+            flushing: AtomicBool::new(false),
             attached: OnceLock::new(),
             leases: Arc::default(),
         }
@@ -102,6 +115,11 @@ impl VersionLog {
     pub fn attached<T: Any + Send + Sync + Default>(&self) -> Result<Arc<T>> {
         let attached = self.attached.get_or_init(|| Arc::new(T::default())).clone();
         attached.downcast().map_err(|_| Error::internal(format!("something else is kept with table '{}'", self.table())))
+    }
+
+    /// The right to rewrite what the manifest holds, which one at a time has in this process; `None` if another has it.
+    pub fn flushes(&self) -> Option<Flushes<'_>> {
+        self.flushing.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok().then_some(Flushes(&self.flushing))
     }
 
     /// The newest version.

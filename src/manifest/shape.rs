@@ -11,7 +11,7 @@
 
 use super::frame::DecodeError;
 use Kind::{Bytes, Fixed32, Fixed64, Message, Packed, Reserved, Text, Varint};
-use actions::COMMITTED_TRANSACTION;
+use actions::ACTION;
 
 mod actions;
 
@@ -201,8 +201,11 @@ static TAIL_RECORD: Shape = Shape {
     ],
 };
 
-static REPLACEMENT: Shape =
-    Shape { name: "Replacement", one_of: false, fields: &[one(1, "fragment", Message(&FRAGMENT)), one(2, "hidden_live_rows", Varint)] };
+static REPLACEMENT: Shape = Shape {
+    name: "Replacement",
+    one_of: false,
+    fields: &[one(1, "fragment", Message(&FRAGMENT)), one(2, "hidden_live_rows", Varint)],
+};
 
 static REMOVAL: Shape = Shape { name: "Removal", one_of: false, fields: &[one(1, "id", Varint), one(2, "hidden_live_rows", Varint)] };
 
@@ -334,6 +337,64 @@ static PUFFIN_BLOB: Shape = Shape {
         one(3, "length", Varint),
         one(4, "cardinality", Varint),
         one(5, "crc32c", Fixed32),
+    ],
+};
+
+static COMMITTED_TRANSACTION: Shape = Shape {
+    name: "CommittedTransaction",
+    one_of: false,
+    fields: &[one(1, "transaction", Message(&TRANSACTION)), one(2, "minted", Message(&MINTED)), one(3, "facts", Message(&COMMIT_FACTS))],
+};
+
+static TRANSACTION: Shape = Shape {
+    name: "Transaction",
+    one_of: false,
+    fields: &[one(1, "id", Bytes), one(2, "read_version", Varint), many(3, "steps", Message(&STEP), MAX_STEPS)],
+};
+
+static STEP: Shape = Shape {
+    name: "Step",
+    one_of: false,
+    fields: &[
+        one(1, "operation", Text),
+        one(2, "statement", Text),
+        many(3, "actions", Message(&ACTION), MAX_ACTIONS),
+        one(4, "counts", Message(&ROW_COUNTS)),
+    ],
+};
+
+static ROW_COUNTS: Shape = Shape {
+    name: "RowCounts",
+    one_of: false,
+    fields: &[one(1, "inserted", Varint), one(2, "updated", Varint), one(3, "deleted", Varint), one(4, "moved", Varint)],
+};
+
+static MINTED: Shape = Shape {
+    name: "Minted",
+    one_of: false,
+    fields: &[
+        many(1, "fragments", Message(&MINTED_FRAGMENT), MAX_ACTIONS),
+        many(2, "fields", Message(&MINTED_FIELD), MAX_ACTIONS),
+        many(3, "bases", Message(&MINTED_BASE), MAX_ACTIONS),
+    ],
+};
+
+static MINTED_FRAGMENT: Shape = Shape { name: "MintedFragment", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
+
+static MINTED_FIELD: Shape = Shape { name: "MintedField", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
+
+static MINTED_BASE: Shape = Shape { name: "MintedBase", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
+
+static COMMIT_FACTS: Shape = Shape {
+    name: "CommitFacts",
+    one_of: false,
+    fields: &[
+        one(1, "attempts", Varint),
+        one(2, "rebased_over", Varint),
+        one(3, "rows_carried", Varint),
+        one(4, "vectors_merged", Varint),
+        one(5, "groups_dropped", Varint),
+        one(6, "reran", Varint),
     ],
 };
 

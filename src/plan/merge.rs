@@ -118,6 +118,7 @@ pub fn plan(
         LogicalPlanBuilder::from(joined).project(columns)?.filter(Expr::Column(Column::from_name(CLAUSE_COLUMN)).is_not_null())?.build()?;
 
     check_actions(&merge.clauses, target.table)?;
+    check_reached(&merge.clauses, target.table)?;
     let mut exprs = Vec::new();
     for (position, field) in target.table.schema().fields().iter().enumerate() {
         let value = new_value(&merge.clauses, position, field, target.table, name, &chosen)?;
@@ -281,4 +282,26 @@ fn check_actions(clauses: &[MergeIntoClause], table: &LakeTable) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses a clause that comes after one of its kind without a condition: it would never apply.
+fn check_reached(clauses: &[MergeIntoClause], table: &LakeTable) -> Result<()> {
+    let mut taken = Vec::new();
+    for clause in clauses {
+        let kind = clause.kind.canonical();
+        if taken.contains(&kind) {
+            return Err(unreached(table.log().table()).into());
+        }
+        if clause.predicate.is_none() {
+            taken.push(kind);
+        }
+    }
+    Ok(())
+}
+
+/// The error of a clause that would never apply.
+pub fn unreached(table: &str) -> Error {
+    Error::invalid(format!(
+        "MERGE INTO '{table}': a WHEN clause of the same kind without a condition comes before, so this one never applies"
+    ))
 }

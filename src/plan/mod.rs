@@ -18,6 +18,7 @@
 //! pin; a plan that the rule does not understand is refused, never run in part.
 
 pub mod constraints;
+pub mod flush;
 pub mod generated;
 pub mod layout;
 mod maybe_absent;

@@ -145,6 +145,16 @@ async fn that_may_match(log: &VersionLog, version: &Version, filter: &SqlExpr, s
     matching(log, &version.snapshot, schema, &rows, Some(&filter)).await
 }
 
+/// The order that CLUSTER BY gives a table.
+pub fn layout_of_table(log: &VersionLog, version: &Version) -> Result<Option<Layout>> {
+    let damaged = |reason| Error::damaged(log.table(), "its properties", reason);
+    let clustered_by = constraint::cluster_by(&version.snapshot.config).map_err(damaged)?;
+    match clustered_by.is_empty() {
+        true => Ok(None),
+        false => Layout::of_fields(&clustered_by, &version.snapshot.schema, log.table()).map(Some),
+    }
+}
+
 /// The plan of an OPTIMIZE of the version `base`. `statement` is the statement in words.
 pub async fn plan(
     state: &SessionState,
@@ -180,6 +190,38 @@ pub async fn plan(
             }
         }
     };
+    let stop = Arc::<Stop>::default();
+    let rewritten = rewriting(state, log, (&base, &lease), chosen, layout.as_ref(), &stop).await?;
+    let again = Again { state: state.clone(), log: log.clone(), wanted: wanted.clone(), statement: statement.clone() };
+    let commit = CommitSpec {
+        keys: vec![],
+        log: log.clone(),
+        base,
+        pin: None,
+        operation: "OPTIMIZE",
+        clears: None,
+        statement,
+        again: Some(Arc::new(again)),
+        afterwards: None,
+        max_attempts: options.max_statement_attempts.max(1),
+        reads: Default::default(),
+        returned: None,
+        stop,
+        lease,
+    };
+    Ok(Arc::new(CommitExec::new(rewritten, Arc::new(commit))))
+}
+
+/// The plan that rewrites groups of fragments of a version, in their order or in that of a layout.
+pub async fn rewriting(
+    state: &SessionState,
+    log: &Arc<VersionLog>,
+    (base, lease): (&Arc<Version>, &Arc<Lease>),
+    chosen: Vec<Vec<Arc<Fragment>>>,
+    layout: Option<&Layout>,
+    stop: &Arc<Stop>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = base.snapshot.schema.clone();
     let mut groups = Vec::with_capacity(chosen.len());
     let mut sources = Vec::with_capacity(chosen.len());
     for group in chosen {
@@ -195,41 +237,24 @@ pub async fn plan(
         groups.push(RewriteGroup { sources: fragments.iter().map(map_source).collect() });
         sources.push(fragments);
     }
-    let scans = Scans { state, log, base: &base, schema: &schema, lease: &lease };
-    let rows = match &layout {
+    let scans = Scans { state, log, base, schema: &schema, lease };
+    let rows = match layout {
         Some(layout) if !sources.is_empty() => scans.sorted(sources, layout)?,
         _ => scans.in_order(sources)?,
     };
-    let stop = Arc::<Stop>::default();
     let rewrite = RewriteSpec {
         table: log.table().to_owned(),
         store: log.store().clone(),
         schema,
         groups,
-        sorted_by: layout.as_ref().map(Layout::sort_keys).unwrap_or_default(),
-        order: layout.map(|layout| layout.describe()),
-        rows_per_fragment: options.rows_per_fragment,
+        sorted_by: layout.map(Layout::sort_keys).unwrap_or_default(),
+        order: layout.map(Layout::describe),
+        rows_per_fragment: options(state.config_options()).rows_per_fragment,
         concurrency: state.config().target_partitions(),
         stop: stop.clone(),
     };
-    let again = Again { state: state.clone(), log: log.clone(), wanted: wanted.clone(), statement: statement.clone() };
-    let commit = CommitSpec {
-        keys: vec![],
-        log: log.clone(),
-        base,
-        pin: None,
-        operation: "OPTIMIZE",
-        clears: None,
-        statement,
-        again: Some(Arc::new(again)),
-        max_attempts: options.max_statement_attempts.max(1),
-        reads: Default::default(),
-        returned: None,
-        stop,
-        lease,
-    };
     let rewritten = Arc::new(RewriteExec::new(rows, Arc::new(rewrite)));
-    Ok(Arc::new(CommitExec::new(Arc::new(CoalescePartitionsExec::new(rewritten)), Arc::new(commit))))
+    Ok(Arc::new(CoalescePartitionsExec::new(rewritten)))
 }
 
 /// A fragment and the rows that are deleted in it.

@@ -21,6 +21,10 @@ extensions_options! {
         /// Rows of a statement that are no more bytes than this (at most 65536) are kept in the manifest, without a file; 0 for none.
         pub max_inline_bytes: u32, default = MAX_INLINE_BYTES as u32
 
+        /// How many fragments that the manifest holds a table may have among its newest changes: the statement that makes more of them also
+        /// rewrites them to a file; 0 for no bound.
+        pub max_inline_fragments: u32, default = 32
+
         /// OPTIMIZE rewrites a fragment of which more than this share of rows is deleted.
         pub max_deleted_share: f64, default = 0.1
 

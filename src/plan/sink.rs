@@ -5,6 +5,7 @@
 //! it was before the rewrite, so that it can be planned again when it collides.
 
 use super::constraints::Held;
+use super::flush;
 use super::narrow::only_columns;
 use super::options::options;
 use super::source_keys;
@@ -143,8 +144,10 @@ impl TableProvider for RowSink {
                 Arc::new(UpdateColumnsExec::try_new(input, Arc::new(spec))?)
             }
         };
-        let again = session.as_any().downcast_ref::<SessionState>().map(|state| {
-            let again: Arc<dyn PlanAgain> = Arc::new(Again { state: state.clone(), statement: self.original.clone() });
+        // Copied once: it holds all functions there are.
+        let state = session.as_any().downcast_ref::<SessionState>().map(|state| Arc::new(state.clone()));
+        let again = state.clone().map(|state| {
+            let again: Arc<dyn PlanAgain> = Arc::new(Again { state, statement: self.original.clone() });
             again
         });
         let commit = CommitSpec {
@@ -155,6 +158,7 @@ impl TableProvider for RowSink {
             clears: self.changes.clears(),
             statement: format!("{} {}", self.changes.operation(), log.table()),
             again,
+            afterwards: state.map(flush::afterwards),
             max_attempts: options.max_statement_attempts.max(1),
             reads: self.reads.iter().copied().chain(held.fields().filter(|_| self.changes == RowChanges::Update)).collect(),
             returned: self.returned.clone(),
@@ -190,7 +194,7 @@ fn expected_rows(plan: &dyn ExecutionPlan) -> EngineResult<Option<usize>> {
 
 /// Plans a statement from its logical plan.
 struct Again {
-    state: SessionState,
+    state: Arc<SessionState>,
     statement: LogicalPlan,
 }
 

@@ -13,6 +13,8 @@
 //!   value of q   only_row(first value of q, count of q)
 //! ```
 //!
+//! What the condition of an inner join within a subquery says of outer tables goes to a filter above the join.
+//!
 //! A value of what may be no row is one that may be NULL: [`maybe_absent`].
 //!
 //! Always holds: a predicate that DataFusion plans right is left to it, because its joins are faster.
@@ -29,7 +31,9 @@ use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Distinct, Filter, Projection};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit, not};
+use datafusion::logical_expr::{
+    BinaryExpr, Case, Expr, ExprSchemable, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit, not,
+};
 use std::sync::Arc;
 
 /// What the values of a correlated IN are called.
@@ -46,6 +50,7 @@ pub enum Left {
 
 /// The plan, with those subqueries put as aggregates that DataFusion would not plan right.
 pub fn exact(plan: LogicalPlan, left: Left) -> Result<LogicalPlan> {
+    let plan = plan.transform_down_with_subqueries(correlated_above).data()?;
     let mut any = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
@@ -87,6 +92,20 @@ pub fn exact(plan: LogicalPlan, left: Left) -> Result<LogicalPlan> {
         other => Ok(Transformed::yes(other.recompute_schema()?)),
     })
     .data()
+}
+
+/// An inner join with what its condition says of outer tables in a filter above it, the only place where DataFusion looks for that.
+fn correlated_above(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match node {
+        LogicalPlan::Join(mut join) if join.join_type == JoinType::Inner && join.filter.as_ref().is_some_and(Expr::contains_outer) => {
+            let conjuncts = join.filter.take().map(split_conjunction_owned).unwrap_or_default();
+            let (correlated, others): (Vec<_>, Vec<_>) = conjuncts.into_iter().partition(Expr::contains_outer);
+            join.filter = conjunction(others);
+            let predicate = conjunction(correlated).unwrap_or_else(|| lit(true));
+            Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(LogicalPlan::Join(join)))?)))
+        }
+        other => Ok(Transformed::no(other)),
+    }
 }
 
 /// Whether an expression holds IN (subquery) or EXISTS.

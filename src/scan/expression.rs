@@ -81,7 +81,7 @@ pub fn kept(table: &str, expr: &SqlExpr, schema: &TableSchema) -> Result<(String
     match refused {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => {
-            let kept = kept.to_string();
+            let kept = text(kept)?;
             hold_no_text(table, &kept, schema, None)?;
             Ok((kept, columns))
         }
@@ -156,7 +156,7 @@ pub fn hold_no_text(table: &str, kept: &str, schema: &TableSchema, cast_to: Opti
     };
     let numbered = TableSchema::new(schema.fields().iter().map(numbered).collect()).map_err(Error::internal)?;
     let columns = arrow(&numbered)?;
-    let expr = DFParserBuilder::new(kept).with_dialect(&GenericDialect {}).build().and_then(|mut parser| parser.parse_expr());
+    let expr = parsed(kept).map(|expr| ExprWithAlias { expr, alias: None });
     let by_number = expr.and_then(|expr| ENGINE.create_logical_expr_from_sql_expr(expr, &columns)).and_then(|expr| plan(expr, columns));
     match by_number {
         Ok(_) => Ok(()),
@@ -170,6 +170,69 @@ fn by_text(table: &str, expr: &str) -> Error {
         format!("a part of a struct by a text, in the expression {expr} that table '{table}' is to keep,"),
         Some("write s.part, which renames follow; parts within lists and maps cannot be kept"),
     )
+}
+
+/// The text of an expression that was parsed in the session's dialect. It is read again in a dialect of its own, so it has to mean
+/// the same there.
+fn text(mut expr: SqlExpr) -> Result<String> {
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        match expr {
+            // Some dialects have texts in double quotes.
+            SqlExpr::Value(value) => {
+                if let Value::DoubleQuotedString(text) = &value.value {
+                    value.value = Value::SingleQuotedString(text.clone());
+                }
+            }
+            // What is left of t.a without the table.
+            SqlExpr::CompoundIdentifier(parts) => {
+                if let [part] = parts.as_slice() {
+                    *expr = SqlExpr::Identifier(part.clone());
+                }
+            }
+            // Two signs would be written as a comment.
+            SqlExpr::UnaryOp { expr: operand, .. } if matches!(operand.as_ref(), SqlExpr::UnaryOp { .. }) => {
+                **operand = SqlExpr::Nested(operand.clone());
+            }
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    let text = expr.to_string();
+    match parsed(&text).map(undotted) {
+        Ok(parsed) if parsed == undotted(expr) => Ok(text),
+        _ => Err(Error::unsupported(
+            format!("'{text}' in what a table keeps, in this dialect"),
+            Some("say it so that it means the same in the dialect 'generic'"),
+        )),
+    }
+}
+
+/// An expression in which `s.l[1]` is the element of `s.l`, which the parser also has as the element of the part of `s`.
+fn undotted(mut expr: SqlExpr) -> SqlExpr {
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        if let SqlExpr::CompoundFieldAccess { root, access_chain } = expr {
+            let mut path = match root.as_ref() {
+                SqlExpr::Identifier(name) => vec![name.clone()],
+                SqlExpr::CompoundIdentifier(names) => names.clone(),
+                _ => return ControlFlow::<()>::Continue(()),
+            };
+            let parts = access_chain.iter().map_while(|step| match step {
+                AccessExpr::Dot(SqlExpr::Identifier(name)) => Some(name.clone()),
+                _ => None,
+            });
+            let given = path.len();
+            path.extend(parts);
+            access_chain.drain(..path.len() - given);
+            **root = SqlExpr::CompoundIdentifier(path);
+        }
+        ControlFlow::Continue(())
+    });
+    expr
+}
+
+/// A kept text, read.
+fn parsed(kept: &str) -> EngineResult<SqlExpr> {
+    Ok(DFParserBuilder::new(kept).with_dialect(&GenericDialect {}).build()?.parse_expr()?.expr)
 }
 
 /// Puts ids for the names of a column and its parts; returns the column.
@@ -193,8 +256,7 @@ fn numbered(table: &str, names: &mut [Ident], schema: &TableSchema) -> Result<Fi
 /// A kept expression with the names of today.
 pub fn named(table: &str, kept: &str, schema: &TableSchema) -> Result<SqlExpr> {
     let damaged = |reason: String| Error::damaged(table, "its properties", format!("the expression {kept} cannot be read: {reason}"));
-    let parser = DFParserBuilder::new(kept).with_dialect(&GenericDialect {}).build();
-    let mut expr = parser.and_then(|mut parser| parser.parse_expr()).map_err(|e| damaged(e.to_string()))?.expr;
+    let mut expr = parsed(kept).map_err(|error| damaged(error.to_string()))?;
     let unknown = visit_expressions_mut(&mut expr, |expr| {
         let names = match expr {
             SqlExpr::Identifier(ident) => std::slice::from_mut(ident),
@@ -291,7 +353,7 @@ pub fn default(table: &str, expr: &SqlExpr, column: &str, data_type: &DataType) 
             Some("it knows no columns"),
         ));
     }
-    let kept = expr.to_string();
+    let kept = text(expr.clone())?;
     let value = default_value(table, &kept)?;
     check_one_row("DEFAULT", &value)?;
     let nothing = DFSchema::empty();

@@ -140,7 +140,11 @@ pub fn plan_with(request: ScanRequest, runtime: &RuntimeEnv, options: &ConfigOpt
     let in_order = request.groups.is_some();
     let partitioning = in_order.then(|| Partitioning::UnknownPartitioning(groups.len()));
 
-    let records = Arc::new(request.fragments.iter().map(|(fragment, _)| (fragment.id, Arc::clone(fragment))).collect());
+    let records: HashMap<_, _> = request.fragments.iter().map(|(fragment, _)| (fragment.id, Arc::clone(fragment))).collect();
+    if records.len() < request.fragments.len() {
+        return Err(external(Error::internal(format!("a scan of table '{}' names a fragment twice", request.table))));
+    }
+    let records = Arc::new(records);
     let adapter = FieldIdAdapterFactory::new(&request.schema, records).map_err(external)?;
     let url = register(&request.store, runtime)?;
     let verified = VerifiedStore::new(Arc::clone(request.store.objects()), checks);

@@ -122,7 +122,7 @@ impl TableProvider for LakeTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+        Ok(filters.iter().map(|filter| pushdown_of(filter)).collect())
     }
 
     async fn scan(
@@ -221,7 +221,7 @@ impl TableProvider for PinnedTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+        Ok(filters.iter().map(|filter| pushdown_of(filter)).collect())
     }
 
     async fn scan(
@@ -289,6 +289,22 @@ impl TableProvider for PinnedTable {
             });
         }
         plan::plan(request, session)
+    }
+}
+
+/// Whether a scan may have a filter. Not one that is to become a join, or part of a subquery that is: the engine looks for it in
+/// filters alone, also after those were pushed down.
+fn pushdown_of(filter: &Expr) -> TableProviderFilterPushDown {
+    let to_be_joined = filter.exists(|part| {
+        Ok(match part {
+            Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_) | Expr::OuterReferenceColumn(..) => true,
+            Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+            _ => false,
+        })
+    });
+    match to_be_joined {
+        Ok(false) => TableProviderFilterPushDown::Inexact,
+        _ => TableProviderFilterPushDown::Unsupported,
     }
 }
 

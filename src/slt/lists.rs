@@ -125,6 +125,7 @@ impl Rules {
 /// path-glob  reason               a whole file
 /// path-glob:7,12-15  reason       the records that begin in these lines
 /// path-glob  /regex/  reason      those whose SQL, followed by the expected answer, matches
+/// path-glob:7  run: reason        run all the same, as what follows builds on it; left out if it answers otherwise
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Skips {
@@ -138,6 +139,8 @@ struct Entry {
     lines: Vec<RangeInclusive<u32>>,
     text: Option<Regex>,
     reason: String,
+    /// Whether its records are run all the same.
+    runs: bool,
     /// As written, for people.
     written: String,
     used: Arc<AtomicBool>,
@@ -173,14 +176,24 @@ impl Skips {
 
     /// Why a whole file is named, if it is. A pattern matches the whole path or what follows any of its slashes.
     pub fn reason(&self, path: &str) -> Option<&str> {
-        let whole = |entry: &&Entry| entry.lines.is_empty() && entry.text.is_none() && entry.is_of(path);
+        let whole = |entry: &&Entry| !entry.runs && entry.lines.is_empty() && entry.text.is_none() && entry.is_of(path);
         self.entries.iter().find(whole).map(Entry::take)
     }
 
-    /// Why a record is named, if it or its whole file is.
+    /// Why a record is left out, if it or its whole file is named.
     pub(super) fn reason_of(&self, place: Place<'_>) -> Option<&str> {
+        self.named(place, false)
+    }
+
+    /// Why a record that was run may answer otherwise, if it is named as one of those.
+    pub(super) fn reason_to_differ(&self, place: Place<'_>) -> Option<&str> {
+        self.named(place, true)
+    }
+
+    fn named(&self, place: Place<'_>, runs: bool) -> Option<&str> {
         let named = |entry: &&Entry| {
-            (entry.lines.is_empty() || entry.lines.iter().any(|lines| lines.contains(&place.line)))
+            entry.runs == runs
+                && (entry.lines.is_empty() || entry.lines.iter().any(|lines| lines.contains(&place.line)))
                 && (entry.is_of(place.holder) || (entry.lines.is_empty() && entry.is_of(place.file)))
                 && entry.text.as_ref().is_none_or(|text| text.is_match(place.text))
         };
@@ -215,11 +228,16 @@ impl Entry {
             None => (path, vec![]),
             Some((path, lines)) => (path, lines.split(',').map(parse_range).collect::<Result<_, _>>()?),
         };
+        let (reason, runs) = match reason.strip_prefix("run:") {
+            Some(reason) => (reason.trim(), true),
+            None => (reason, false),
+        };
         Ok(Entry {
             path: Pattern::new(path).map_err(|error| error.to_string())?,
             lines,
             text: text.map(Regex::new).transpose().map_err(|error| error.to_string())?,
             reason: reason.to_owned(),
+            runs,
             written: line.to_owned(),
             used: Arc::default(),
         })

@@ -8,7 +8,9 @@ use crate::error::{Error, Result};
 use crate::statement::fold;
 use crate::statement::outcome::Outcome;
 use crate::statement::session::Session;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, Query, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
+};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use regex::Regex;
@@ -29,7 +31,7 @@ pub struct Modes {
 /// What stands before the name of the table that a statement changes, and that.
 static CHANGED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let verbs = r"INSERT\s+INTO|INSERT\s+OVERWRITE|UPDATE|DELETE\s+FROM|MERGE\s+INTO|TRUNCATE";
-    Regex::new(&format!(r#"(?is)^(?:WITH\b.*?)?\b(?:{verbs})\s+(?:TABLE\s+)?((?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))*)"#)).ok()
+    Regex::new(&format!(r#"(?is)^(?:WITH\b.*?)?\b(?:{verbs})\s+(?:TABLE\s+)?((?:"[^"]+"|`[^`]+`|\w+)(?:\.(?:"[^"]+"|`[^`]+`|\w+))*)"#)).ok()
 });
 
 /// The table that a statement changes.
@@ -82,6 +84,15 @@ async fn travelled(session: &Session, sql: &str) -> Result<Option<String>> {
         return Ok(None);
     }
     let _: ControlFlow<()> = statements.visit(&mut Travel { versions });
+    // Two signs would be written as a comment.
+    let _: ControlFlow<()> = visit_expressions_mut(&mut statements, |expr| {
+        if let Expr::UnaryOp { expr: operand, .. } = expr
+            && matches!(operand.as_ref(), Expr::UnaryOp { .. })
+        {
+            **operand = Expr::Nested(operand.clone());
+        }
+        ControlFlow::Continue(())
+    });
     Ok(statements.pop().map(|statement| statement.to_string()))
 }
 
@@ -147,6 +158,7 @@ mod tests {
         assert_eq!(changed_table("INSERT INTO t VALUES (1)"), Some("t"));
         assert_eq!(changed_table("with q as (select 1)\n  delete from \"T x\" using q"), Some("\"T x\""));
         assert_eq!(changed_table("TRUNCATE TABLE t"), Some("t"));
+        assert_eq!(changed_table("INSERT INTO TABLE `1_t` VALUES (1)"), Some("`1_t`"));
         assert_eq!(changed_table("DELETE FROM s.\"T x\" WHERE a > 1.5"), Some("s.\"T x\""));
         assert_eq!(changed_table("CREATE TABLE t (a INT)"), None);
     }
@@ -163,6 +175,8 @@ mod tests {
         let sql = "WITH u AS (SELECT a FROM T) SELECT u.a, x.a, t.a FROM u, t AS x, t";
         let expected = r#"WITH u AS (SELECT a FROM "t@v5" AS "t") SELECT u.a, x.a, t.a FROM u, "t@v5" AS x, "t@v5" AS "t""#;
         assert_eq!(travelled(&session, sql).await.unwrap().as_deref(), Some(expected));
+        let negative = travelled(&session, "SELECT - - a FROM t").await.unwrap();
+        assert_eq!(negative.as_deref(), Some(r#"SELECT -(-a) FROM "t@v5" AS "t""#));
         assert_eq!(travelled(&session, "SELECT * FROM (VALUES (1)) AS t").await.unwrap(), None);
         assert_eq!(travelled(&session, "WITH u AS (SELECT 1 AS a) DELETE FROM t USING u RETURNING t.a").await.unwrap(), None);
         let Outcome::Rows(rows) = session.execute("SELECT count(*) FROM table_fragments('t')").await.unwrap() else { panic!() };

@@ -128,10 +128,13 @@ impl Runner {
                 None => tally.passed += u64::from(counted),
                 Some(failure) => match self.open.reason_of(place) {
                     Some(reason) => *tally.open.entry(reason.to_owned()).or_default() += 1,
-                    None => {
-                        tally.failed += 1;
-                        tally.failures.push(failure);
-                    }
+                    None => match self.skips.reason_to_differ(place) {
+                        Some(reason) => tally.skip(reason, 1),
+                        None => {
+                            tally.failed += 1;
+                            tally.failures.push(failure);
+                        }
+                    },
                 },
             }
             if tally.failed > 0 && !self.keep_going {

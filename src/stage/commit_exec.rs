@@ -64,6 +64,13 @@ pub trait PlanAgain: Send + Sync + fmt::Debug {
     async fn plan_again(&self) -> Result<Arc<dyn ExecutionPlan>>;
 }
 
+/// What is done for a table when a statement has landed. It is no part of the statement: nothing that goes wrong in it is an error.
+#[async_trait]
+pub trait Afterwards: Send + Sync + fmt::Debug {
+    /// A statement has landed, and this is the newest version.
+    async fn landed(&self, log: &Arc<VersionLog>, newest: &Arc<Version>);
+}
+
 /// What a statement commits to.
 #[derive(Debug)]
 pub struct CommitSpec {
@@ -81,6 +88,8 @@ pub struct CommitSpec {
     pub statement: String,
     /// How to run it again; `None` if it cannot be.
     pub again: Option<Arc<dyn PlanAgain>>,
+    /// What follows once it has landed.
+    pub afterwards: Option<Arc<dyn Afterwards>>,
     /// How many times the statement is run at most.
     pub max_attempts: u32,
     /// The fields whose values decided what the statement changes, or how.
@@ -240,7 +249,10 @@ async fn run_once(input: Arc<dyn ExecutionPlan>, spec: &CommitSpec, runs: &Runs,
         return Err(stopped);
     }
     match runs.publish(&spec.log, staged).await {
-        Ok(Committed { version, counts, facts, files_written, .. }) => {
+        Ok(Committed { version, newest, counts, facts, files_written }) => {
+            if let Some(afterwards) = spec.afterwards.as_ref().filter(|_| version.is_some()) {
+                afterwards.landed(&spec.log, &newest).await;
+            }
             match done(counts.first().copied().unwrap_or_default(), version, facts, files_written) {
                 Run::Done(done, _) if version.is_none() && facts.groups_dropped > 0 => Ok(Run::GivenUp(done)),
                 done => Ok(done),

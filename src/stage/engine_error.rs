@@ -84,6 +84,9 @@ const UNSUPPORTED: [&str; 3] = ["not supported", "not yet supported", "not curre
 /// What DataFusion's planner says of a subquery that it could not make a join of; the rest is the expression, in the terms of its own.
 const NO_JOIN: &str = "Physical plan does not support logical expression";
 
+/// How it begins what went wrong within our analyzer rule.
+const OUR_RULE: &str = "amend\ncaused by\n";
+
 /// What it says of a correlated subquery of which it cannot tell that it yields one row.
 const SEVERAL_ROWS: &str = "Correlated scalar subquery must be aggregated";
 
@@ -142,6 +145,7 @@ fn from_engine(error: &DataFusionError) -> Error {
         _ => (ErrorKind::Invalid, "22000"),
     };
     let text = error.strip_backtrace();
+    let text = text.strip_prefix(OUR_RULE).unwrap_or(&text).to_owned();
     let (kind, sqlstate) = match error.find_root() {
         DataFusionError::Plan(message) if message.starts_with("table '") && message.contains("' not found") => {
             (ErrorKind::NotFound, "42P01")

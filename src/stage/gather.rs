@@ -11,6 +11,7 @@ use crate::manifest::log::VersionLog;
 use crate::scan::plan::{ScanRequest, plan_with};
 use crate::table::deletion_vector::DeletionFile;
 use crate::table::fragment::{DataFile, Fragment};
+use crate::table::row_address::FragmentId;
 use async_trait::async_trait;
 use datafusion::arrow::array::UInt32Array;
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
@@ -36,20 +37,21 @@ impl Gatherer {
 
     /// The rows that are wanted: a scan in which all others are deleted.
     fn read(&self, log: &VersionLog, values: &Gathered) -> Result<SendableRecordBatchStream> {
-        let only = |(fragment, rows): &(Arc<Fragment>, RoaringBitmap)| {
+        // Several may have one id: what was staged for a fragment, and the fragment. A scan finds what it knows of a file by the id.
+        let only = |(number, (fragment, rows)): (u32, &(Arc<Fragment>, RoaringBitmap))| {
             let mut others = RoaringBitmap::new();
             others.insert_range(0..fragment.physical_rows);
             others -= rows;
             let deletions = DeletionFile::inline(&others);
             let deleted = deletions.is_some().then(|| Arc::new(others));
-            (Arc::new(Fragment { deletions, ..(**fragment).clone() }), deleted)
+            (Arc::new(Fragment { id: FragmentId(number), deletions, ..(**fragment).clone() }), deleted)
         };
         let request = ScanRequest {
             store: log.store().clone(),
             table: Arc::from(log.table()),
             bases: values.bases.clone(),
             schema: Arc::new(values.schema.with_nullable_columns()),
-            fragments: values.runs.iter().map(only).collect(),
+            fragments: (0..).zip(&values.runs).map(only).collect(),
             projection: Some(values.columns.clone()),
             predicate: None,
             limit: None,

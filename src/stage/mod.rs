@@ -33,6 +33,7 @@ pub mod row_changes;
 pub mod runs;
 pub mod scope;
 pub mod stop;
+mod together;
 mod transaction;
 pub mod unique;
 pub mod update_columns;

@@ -38,6 +38,13 @@ impl Replacing {
         }
     }
 
+    /// Rows of another writer are written, of which those are new versions.
+    pub fn push_all(&mut self, rows: u64, replacing: &RoaringBitmap) {
+        for row in 0..rows {
+            self.push(1, u32::try_from(row).is_ok_and(|row| replacing.contains(row)));
+        }
+    }
+
     /// Those of each fragment, in their order.
     pub fn into_fragments(self) -> Vec<RoaringBitmap> {
         self.fragments
@@ -56,5 +63,11 @@ mod tests {
         }
         let fragments: Vec<Vec<u32>> = written.into_fragments().iter().map(|rows| rows.iter().collect()).collect();
         assert_eq!(fragments, [vec![0, 1, 2, 3], vec![3], vec![1, 2, 3, 4], vec![0, 1]]);
+
+        let mut written = Replacing::new(3);
+        written.push_all(2, &RoaringBitmap::from([1]));
+        written.push_all(3, &RoaringBitmap::from([0, 2]));
+        let fragments: Vec<Vec<u32>> = written.into_fragments().iter().map(|rows| rows.iter().collect()).collect();
+        assert_eq!(fragments, [vec![1, 2], vec![1]]);
     }
 }

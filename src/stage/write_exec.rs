@@ -1,4 +1,5 @@
-//! `WriteExec`: each partition of a plan is written to fragments of its own, and the addresses it carries are marked.
+//! `WriteExec`: each partition of a plan is written to fragments of its own, and the addresses it carries are marked. Where partitions have
+//! a few rows each, one fragment is made of those ([`Together`]).
 //!
 //! Goes in: rows in the layout of [`RowChanges`]. Comes out: one description of what was staged for each partition that
 //! had rows.
@@ -13,6 +14,7 @@ use super::replacing::Replacing;
 use super::returning::Returned;
 use super::row_changes::{ACTION_COLUMN, ACTION_DELETE, ACTION_INSERT, ACTION_REPLACE, ACTION_UPDATE, RowChanges};
 use super::stop::Stop;
+use super::together::{Left, Together};
 use super::writer::{FragmentWriter, NewFragment, discard, rows_of_a_fragment};
 use crate::error::{Error, Result};
 use crate::scan::address::{FRAGMENT_COLUMN, OFFSET_COLUMN};
@@ -68,6 +70,7 @@ pub struct WriteSpec {
 pub struct WriteExec {
     input: Arc<dyn ExecutionPlan>,
     spec: Arc<WriteSpec>,
+    together: Arc<Together>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -83,7 +86,8 @@ impl WriteExec {
         )
         .with_scheduling_type(SchedulingType::Cooperative)
         .with_evaluation_type(EvaluationType::Eager);
-        WriteExec { input, spec, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+        let together = Arc::new(Together::new(input.output_partitioning().partition_count()));
+        WriteExec { input, spec, together, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
     }
 
     fn distribution(&self) -> Distribution {
@@ -152,14 +156,18 @@ impl ExecutionPlan for WriteExec {
         let writing = Writing::new(self.spec.clone(), returned, &self.metrics, partition);
         let schema = self.schema();
         let answers = schema.clone();
-        let stream = futures::stream::once(writing.run(input)).flat_map(move |written| match written {
-            Ok((step, returned)) => {
-                let part = step.map(|step| parts::to_batch(&step, &answers));
-                let rows: Vec<_> = returned.iter().map(|rows| parts::returned_to_batch(rows, &answers)).collect();
-                futures::stream::iter(part.into_iter().chain(rows).map(|answer| answer.map_err(DataFusionError::from)).collect::<Vec<_>>())
-            }
-            Err(error) => futures::stream::iter(vec![Err(error.into())]),
-        });
+        let together = self.together.clone();
+        let stream =
+            futures::stream::once(async move { writing.run(input, partition, &together).await }).flat_map(move |written| match written {
+                Ok((step, returned)) => {
+                    let part = step.map(|step| parts::to_batch(&step, &answers));
+                    let rows: Vec<_> = returned.iter().map(|rows| parts::returned_to_batch(rows, &answers)).collect();
+                    futures::stream::iter(
+                        part.into_iter().chain(rows).map(|answer| answer.map_err(DataFusionError::from)).collect::<Vec<_>>(),
+                    )
+                }
+                Err(error) => futures::stream::iter(vec![Err(error.into())]),
+            });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream.boxed())))
     }
 
@@ -198,11 +206,19 @@ impl Writing {
         }
     }
 
+    fn writer(&self) -> FragmentWriter {
+        let WriteSpec { store, table, schema, rows_per_fragment, max_inline_bytes, .. } = self.spec.as_ref();
+        FragmentWriter::new(store.clone(), table.clone(), schema.clone(), *rows_per_fragment).inline_up_to(*max_inline_bytes)
+    }
+
     /// Writes everything; no step if there was nothing. Also what the statement returns.
-    async fn run(mut self, mut input: SendableRecordBatchStream) -> Result<(Option<Step>, Vec<RecordBatch>)> {
-        let spec = self.spec.clone();
-        let mut writer = FragmentWriter::new(spec.store.clone(), spec.table.clone(), spec.schema.clone(), spec.rows_per_fragment)
-            .inline_up_to(spec.max_inline_bytes);
+    async fn run(
+        mut self,
+        mut input: SendableRecordBatchStream,
+        partition: usize,
+        together: &Together,
+    ) -> Result<(Option<Step>, Vec<RecordBatch>)> {
+        let mut writer = self.writer();
         loop {
             let written = match input.next().await {
                 None => break,
@@ -214,20 +230,50 @@ impl Writing {
                 return Err(error);
             }
         }
-        let fragments = writer.finish().await?;
-        let rows: u64 = fragments.iter().map(|fragment| u64::from(fragment.physical_rows)).sum();
-        if rows != self.counts.inserted + self.counts.updated {
-            discard(&spec.store, &fragments).await;
-            return Err(Error::internal(format!("{rows} rows were written to table '{}', not as many as changed", spec.table)));
+        let replacing = std::mem::replace(&mut self.replacing, Replacing::new(rows_of_a_fragment(self.spec.rows_per_fragment)));
+        let mut replacing = replacing.into_fragments();
+        // So few are of one fragment.
+        let left = writer.take_few().map(|batches| Left { batches, replacing: replacing.pop().unwrap_or_default() });
+        let rows_left = left.as_ref().map_or(0, Left::rows);
+        let mut fragments: Vec<(NewFragment, RoaringBitmap)> = writer.finish().await?.into_iter().zip(replacing).collect();
+        let rows: u64 = fragments.iter().map(|(fragment, _)| u64::from(fragment.physical_rows)).sum();
+        if rows + rows_left != self.counts.inserted + self.counts.updated {
+            discard(&self.spec.store, fragments.iter().map(|(fragment, _)| fragment)).await;
+            return Err(Error::internal(format!("{rows} rows were written to table '{}', not as many as changed", self.spec.table)));
         }
-        self.bytes_written.add(fragments.iter().map(|fragment| fragment.file.size_bytes as usize).sum());
+        match self.write_together(together.leave(partition, left)).await {
+            Ok(more) => fragments.extend(more),
+            Err(error) => {
+                discard(&self.spec.store, fragments.iter().map(|(fragment, _)| fragment)).await;
+                return Err(error);
+            }
+        }
+        self.bytes_written.add(fragments.iter().map(|(fragment, _)| fragment.file.size_bytes as usize).sum());
         let mut actions = self.marks.into_actions();
-        for ((token, fragment), replacing) in (0..).zip(fragments).zip(self.replacing.into_fragments()) {
+        for (token, (fragment, replacing)) in (0..).zip(fragments) {
             actions.extend(add(Token(token), fragment, replacing, true));
         }
         let returned = self.returned.map(Returned::into_batches).unwrap_or_default();
-        let step = (!actions.is_empty()).then(|| Step { actions, counts: self.counts, ..Step::default() });
+        // Another partition may have written its rows.
+        let has_done = !actions.is_empty() || self.counts != RowCounts::default();
+        let step = has_done.then(|| Step { actions, counts: self.counts, ..Step::default() });
         Ok((step, returned))
+    }
+
+    /// Writes what partitions have left, one after another.
+    async fn write_together(&self, all: Vec<Left>) -> Result<Vec<(NewFragment, RoaringBitmap)>> {
+        let mut writer = self.writer();
+        let mut replacing = Replacing::new(rows_of_a_fragment(self.spec.rows_per_fragment));
+        for left in all {
+            replacing.push_all(left.rows(), &left.replacing);
+            for batch in &left.batches {
+                if let Err(error) = writer.write(batch).await {
+                    writer.abort().await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(writer.finish().await?.into_iter().zip(replacing.into_fragments()).collect())
     }
 
     async fn batch(&mut self, writer: &mut FragmentWriter, batch: &RecordBatch) -> Result<()> {

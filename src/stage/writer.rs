@@ -196,6 +196,11 @@ impl FragmentWriter {
         Ok(())
     }
 
+    /// The rows that were written, where they are so few that nothing was made of them yet; nothing is made of them then.
+    pub fn take_few(&mut self) -> Option<Vec<RecordBatch>> {
+        Some(self.few.take()?.batches).filter(|batches| !batches.is_empty())
+    }
+
     /// Ends the last fragment and gives all of them, in order.
     pub async fn finish(mut self) -> Result<Vec<NewFragment>> {
         let kept = match self.few.take() {
@@ -277,8 +282,8 @@ fn columns(schema: &TableSchema, stats: impl Iterator<Item = ColumnStats>) -> Ve
 }
 
 /// Removes fragments that will not be named. Best effort.
-pub async fn discard(store: &Store, fragments: &[NewFragment]) {
-    let objects = fragments.iter().filter(|fragment| fragment.file.is_object_of_table());
+pub async fn discard<'a>(store: &Store, fragments: impl IntoIterator<Item = &'a NewFragment>) {
+    let objects = fragments.into_iter().filter(|fragment| fragment.file.is_object_of_table());
     let names: Vec<ObjectName> = objects.filter_map(|fragment| ObjectName::parse(&fragment.file.path).ok()).collect();
     remove(store, &names).await;
 }

@@ -31,7 +31,8 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Ident, ObjectName, Statement,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef, DropBehavior, Expr as SqlExpr,
+    GeneratedAs, GeneratedExpressionMode, Ident, ObjectName, Statement,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -161,6 +162,7 @@ pub async fn step(
                     }
                     PartOperation::Drop { path, if_exists, cascade } => altering.drop_part(path, *if_exists, *cascade)?,
                     PartOperation::Rename { path, to } => altering.rename_part(path, to)?,
+                    PartOperation::DropExpression { column, if_exists } => altering.drop_expression(column, *if_exists)?,
                 }
             }
             &[]
@@ -183,6 +185,7 @@ pub async fn step(
         match operation {
             AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
                 let mut plain = column_def.clone();
+                let made_of = generated_as(&mut plain);
                 plain
                     .options
                     .retain(|option| !matches!(option.option, ColumnOption::Check(_) | ColumnOption::Unique(_) | ColumnOption::Default(_)));
@@ -198,7 +201,15 @@ pub async fn step(
                     Some(value) => initial::value(state, table, definition.field(0), value).await?,
                     None => None,
                 };
-                altering.add(&definition, initial)?;
+                match made_of {
+                    Some(_) if default.is_some() => {
+                        let reason =
+                            format!("column {} of table '{table}' has a DEFAULT and is generated; say one of them", column_def.name);
+                        return Err(Error::invalid(reason));
+                    }
+                    Some(value) => altering.add_generated(&definition, &value)?,
+                    None => altering.add(&definition, initial)?,
+                }
                 if let Some(value) = default {
                     altering.set_default(&column_def.name, Some(value))?;
                 }
@@ -261,6 +272,22 @@ pub async fn step(
     }
     let step = Step { operation: "ALTER TABLE".into(), statement: statement.to_owned(), actions: altering.actions, ..Step::default() };
     Ok(Altered { step, reads: planned.into_iter().flat_map(|planned| planned.reads).collect() })
+}
+
+/// Takes out of a column's definition what it is generated as, if it is stored.
+fn generated_as(definition: &mut ColumnDef) -> Option<SqlExpr> {
+    let stored = |option: &ColumnOptionDef| match &option.option {
+        ColumnOption::Generated {
+            generated_as: GeneratedAs::Always | GeneratedAs::ExpStored,
+            generation_expr: Some(value),
+            generation_expr_mode: None | Some(GeneratedExpressionMode::Stored),
+            ..
+        } => Some(value.clone()),
+        _ => None,
+    };
+    let value = definition.options.iter().find_map(stored);
+    definition.options.retain(|option| stored(option).is_none());
+    value
 }
 
 /// The error for a constraint that means nothing of the new types, or of their parts.

@@ -11,14 +11,18 @@
 //!   INSERT .. SELECT .. FROM (VALUES ..)              the values in SELECTs (`values`)
 //!   DEFAULT as a value                                the value (`defaults`)
 //!   INSERT .. ON CONFLICT                             the MERGE of its rows (`upsert`)
+//!   INSERT INTO t SELECT a, a::VARCHAR FROM s         a name for the cast (`casts`)
 //!   MERGE .. DO NOTHING                               conditions of the clauses behind it (`nothing`)
 //!   MERGE .. UPDATE SET * .. INSERT *                 every column from the source (`stars`)
+//!   MERGE INTO t AS x .. EXISTS (.. = x.k)            t's own name (`alias`)
 //!   MERGE .. WHEN NOT MATCHED .. VALUES (a)           the source's column a (`sides`)
 //! ```
 //!
 //! Always holds: a clause that would be lost on the way is refused.
 
+mod alias;
 mod assignments;
+mod casts;
 mod defaults;
 pub mod nothing;
 mod positions;
@@ -56,11 +60,13 @@ pub async fn plan(state: &SessionState, mut statement: DfStatement) -> Result<Lo
     let Plainly { rows, upsert, returning } = put_plainly(innermost(&mut statement))?;
     if let Some(statement) = innermost(&mut statement) {
         values::plain(statement);
+        casts::name(statement);
     }
     if let Some(Statement::Merge(merge)) = innermost(&mut statement) {
-        nothing::leave(merge);
+        nothing::leave(merge)?;
         stars::expand(state, merge).await?;
         sides::qualify(state, merge).await?;
+        alias::leave_out(merge);
     }
     let plan = state.statement_to_plan(statement).await?;
     views::refuse_changes(&plan)?;

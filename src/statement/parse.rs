@@ -311,6 +311,12 @@ pub fn parse(sql: &str, syntax: &Syntax) -> Result<Command> {
             Some(replace) => Command::ReplaceWhere(Box::new(replace)),
             None => return Ok(Command::Sql(Box::new(single(sql, syntax)?))),
         },
+        // Not every dialect has it.
+        ["COMMENT", "ON", ..] => {
+            parser.parser.next_token();
+            let comment = parser.parser.parse_comment().map_err(DataFusionError::from)?;
+            Command::Sql(Box::new(Statement::Statement(Box::new(comment))))
+        }
         ["VACUUM", ..] => Command::Vacuum(vacuum(&mut parser, syntax)?),
         ["RESTORE", ..] => Command::Restore(restore(&mut parser, syntax)?),
         ["VERIFY", ..] => Command::Verify(verify(&mut parser, syntax)?),

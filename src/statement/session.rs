@@ -16,6 +16,7 @@ use super::views::{self, Planner};
 use super::{clauses, distinct, forms, functions, install, settings, time_travel};
 use crate::error::{Error, Result};
 use crate::maintain::verify::verify;
+use crate::plan::flush;
 use crate::plan::optimize;
 use crate::plan::options::options;
 use crate::plan::returning::target_of;
@@ -424,7 +425,8 @@ impl Session {
         }
         let Some(mut statement) = open.into_staged()? else { return Ok(Outcome::Done("COMMIT".into())) };
         statement.staged.gathering = Some(Arc::new(Gatherer::new(self.ctx.task_ctx())));
-        land(&self.lake, statement, "COMMIT").await
+        let afterwards = flush::afterwards(Arc::new(self.ctx.state()));
+        land(&self.lake, statement, "COMMIT", Some(afterwards)).await
     }
 
     async fn rollback(&self) -> Result<Outcome> {

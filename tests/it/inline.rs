@@ -3,6 +3,7 @@
 
 use crate::support::{assert_exact, change, lake_in, problems, rows, run, session_of, stored_objects};
 use amend::manifest::log::VersionLog;
+use amend::store::faults::{Answer, Fault, FaultStore, OpKind};
 use amend::{Lake, Outcome, Session};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use object_store::memory::InMemory;
@@ -81,6 +82,7 @@ async fn optimize_makes_files_of_them_and_changes_follow() {
     let (_, lake, session) = place().await;
     run(&session, "CREATE TABLE t (k BIGINT, v BIGINT)").await;
     let log = lake.table("t").await.unwrap();
+    run(&session, "SET amend.max_inline_fragments = 0").await;
     for k in 0..20 {
         run(&session, &format!("INSERT INTO t VALUES ({k}, 0), ({}, 1)", k + 100)).await;
     }
@@ -184,6 +186,7 @@ async fn a_long_tail_is_folded_by_its_bytes() {
     let (objects, lake, session) = place().await;
     run(&session, "CREATE TABLE t (k BIGINT, v BIGINT)").await;
     let log = lake.table("t").await.unwrap();
+    run(&session, "SET amend.max_inline_fragments = 0").await;
     for k in 0..300 {
         run(&session, &format!("INSERT INTO t VALUES ({k}, {k})")).await;
     }
@@ -196,4 +199,54 @@ async fn a_long_tail_is_folded_by_its_bytes() {
     assert_eq!(rows(&session, "SELECT count(*), sum(v) FROM t").await, [(300, 299 * 150)]);
     let other = session_of(&lake_in(objects.clone()), 1).await;
     assert_eq!(rows(&other, "SELECT k, v FROM t WHERE k IN (0, 123, 299)").await, [(0, 0), (123, 123), (299, 299)]);
+}
+
+/// However many small statements there were, fragments are few, and so are the objects and the bytes that each of them makes.
+#[tokio::test]
+async fn what_small_statements_leave_does_not_grow_with_their_number() {
+    let (objects, lake, session) = place().await;
+    run(&session, "CREATE TABLE t (k BIGINT, v BIGINT)").await;
+    let log = lake.table("t").await.unwrap();
+    for k in 0..1000 {
+        run(&session, &format!("INSERT INTO t VALUES ({k}, {k})")).await;
+    }
+    for k in 0..100 {
+        change(&session, &format!("UPDATE t SET v = v + 1 WHERE k = {}", k * 7)).await;
+    }
+    let newest = log.newest().await.unwrap();
+    let fragments = newest.snapshot.fragments.len();
+    assert!(fragments <= 32 + 8, "{fragments} fragments");
+    let manifests = log.store().list("_versions").await.unwrap();
+    let largest = manifests.iter().map(|entry| entry.size_bytes).max().unwrap();
+    assert!(largest < 40 * 1024, "{largest} bytes");
+    let flushes = log.store().list("data").await.unwrap().len();
+    assert!((1100 / 33 - 2..=1100 / 33).contains(&flushes), "{flushes} files");
+    assert_eq!(rows(&session, "SELECT count(*), sum(v) FROM t").await, [(1000, 999 * 500 + 100)]);
+    let other = session_of(&lake_in(objects.clone()), 1).await;
+    assert_eq!(rows(&other, "SELECT k, v FROM t WHERE k IN (0, 7, 8, 999)").await, [(0, 1), (7, 8), (8, 8), (999, 999)]);
+    assert_eq!(problems(&session, "VERIFY t").await, []);
+}
+
+/// A statement has landed whatever becomes of the flush after it; the next one tries again.
+#[tokio::test]
+async fn a_flush_that_fails_is_nobodys_error() {
+    let faults = Arc::new(FaultStore::new(Arc::new(InMemory::new())));
+    let lake = lake_in(faults.clone());
+    let session = session_of(&lake, 2).await;
+    run(&session, "SET amend.max_inline_fragments = 3").await;
+    run(&session, "CREATE TABLE t (k BIGINT, v BIGINT)").await;
+    let log = lake.table("t").await.unwrap();
+    for k in 0..3 {
+        change(&session, &format!("INSERT INTO t VALUES ({k}, {k})")).await;
+    }
+    let written = faults.operations().iter().filter(|(kind, name)| *kind == OpKind::Put && name.contains("data/")).count();
+    faults.fail_on(OpKind::Put, "data/", written, Fault::Before(Answer::Generic));
+    assert_eq!(change(&session, "INSERT INTO t VALUES (3, 3)").await.count(), 1);
+    assert_eq!(rows(&session, "SELECT k, v FROM t").await, [(0, 0), (1, 1), (2, 2), (3, 3)]);
+    let held = || async { log.newest().await.unwrap().snapshot.fragments.iter().unwrap().filter(|f| f.inline_bytes() > 0).count() };
+    assert_eq!(held().await, 4);
+    assert_eq!(change(&session, "UPDATE t SET v = 10 WHERE k = 1").await.count(), 1);
+    assert_eq!(held().await, 0);
+    assert_eq!(rows(&session, "SELECT k, v FROM t").await, [(0, 0), (1, 10), (2, 2), (3, 3)]);
+    assert_exact(&log, "a flush that failed").await;
 }

@@ -65,6 +65,8 @@ async fn the_times_of_versions_are_read_many_at_once() {
     let lake = lake_in(objects.clone());
     let session = session_of(&lake, 1).await;
     run(&session, "CREATE TABLE t (k BIGINT)").await;
+    // No versions but those of statements.
+    run(&session, "SET amend.max_inline_fragments = 0").await;
     for _ in 1..VERSIONS {
         change(&session, "INSERT INTO t VALUES (1)").await;
         // No two of the same time.

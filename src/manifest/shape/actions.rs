@@ -1,65 +1,7 @@
-//! The shapes of transactions and their actions.
+//! The shapes of actions and of what they refer to.
 
 use super::Kind::{Bytes, Fixed32, Message, Packed, Reserved, Text, Varint};
-use super::{DATA_FILE, DELETION_FILE, ENTRY, MAX_ACTIONS, MAX_ENTRIES, MAX_FIELDS, MAX_STEPS, STAT_VALUE, Shape, many, one};
-
-pub(super) static COMMITTED_TRANSACTION: Shape = Shape {
-    name: "CommittedTransaction",
-    one_of: false,
-    fields: &[one(1, "transaction", Message(&TRANSACTION)), one(2, "minted", Message(&MINTED)), one(3, "facts", Message(&COMMIT_FACTS))],
-};
-
-pub(super) static TRANSACTION: Shape = Shape {
-    name: "Transaction",
-    one_of: false,
-    fields: &[one(1, "id", Bytes), one(2, "read_version", Varint), many(3, "steps", Message(&STEP), MAX_STEPS)],
-};
-
-static STEP: Shape = Shape {
-    name: "Step",
-    one_of: false,
-    fields: &[
-        one(1, "operation", Text),
-        one(2, "statement", Text),
-        many(3, "actions", Message(&ACTION), MAX_ACTIONS),
-        one(4, "counts", Message(&ROW_COUNTS)),
-    ],
-};
-
-static ROW_COUNTS: Shape = Shape {
-    name: "RowCounts",
-    one_of: false,
-    fields: &[one(1, "inserted", Varint), one(2, "updated", Varint), one(3, "deleted", Varint), one(4, "moved", Varint)],
-};
-
-static MINTED: Shape = Shape {
-    name: "Minted",
-    one_of: false,
-    fields: &[
-        many(1, "fragments", Message(&MINTED_FRAGMENT), MAX_ACTIONS),
-        many(2, "fields", Message(&MINTED_FIELD), MAX_ACTIONS),
-        many(3, "bases", Message(&MINTED_BASE), MAX_ACTIONS),
-    ],
-};
-
-static MINTED_FRAGMENT: Shape = Shape { name: "MintedFragment", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
-
-static MINTED_FIELD: Shape = Shape { name: "MintedField", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
-
-static MINTED_BASE: Shape = Shape { name: "MintedBase", one_of: false, fields: &[one(1, "token", Varint), one(2, "id", Varint)] };
-
-static COMMIT_FACTS: Shape = Shape {
-    name: "CommitFacts",
-    one_of: false,
-    fields: &[
-        one(1, "attempts", Varint),
-        one(2, "rebased_over", Varint),
-        one(3, "rows_carried", Varint),
-        one(4, "vectors_merged", Varint),
-        one(5, "groups_dropped", Varint),
-        one(6, "reran", Varint),
-    ],
-};
+use super::{DATA_FILE, DELETION_FILE, ENTRY, MAX_ACTIONS, MAX_ENTRIES, MAX_FIELDS, STAT_VALUE, Shape, many, one};
 
 static FRAGMENT_REF: Shape = Shape { name: "FragmentRef", one_of: true, fields: &[one(1, "committed", Varint), one(2, "local", Varint)] };
 
@@ -67,7 +9,7 @@ static FIELD_REF: Shape = Shape { name: "FieldRef", one_of: true, fields: &[one(
 
 static BASE_REF: Shape = Shape { name: "BaseRef", one_of: true, fields: &[one(1, "committed", Varint), one(2, "local", Varint)] };
 
-static ACTION: Shape = Shape {
+pub(super) static ACTION: Shape = Shape {
     name: "Action",
     one_of: true,
     fields: &[

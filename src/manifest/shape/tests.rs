@@ -1,6 +1,5 @@
 //! The shapes against `docs/format.proto`, and what the walk refuses.
 
-use super::actions::TRANSACTION;
 use super::*;
 use crate::manifest::wire;
 use prost::Message as _;

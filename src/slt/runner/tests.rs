@@ -92,6 +92,19 @@ async fn records_are_skipped_and_known_to_fail_by_their_lines() {
     assert_eq!(open.unused().collect::<Vec<_>>(), ["a.slt:7  it passes"]);
 }
 
+#[tokio::test]
+async fn records_that_answer_otherwise_are_run_all_the_same() {
+    let folder = TempDir::new().unwrap();
+    let made = folder.path().join("made");
+    let text = format!("system ok\ntouch {0} && false\n\nsystem ok\ntest -e {0}\n\nsystem ok\nfalse\n", made.display());
+    let path = write(&folder, "a.slt", &text);
+    let skips = Skips::parse("a.slt:1,4  run: fails there", "s").unwrap();
+    let report = Runner { skips, keep_going: true, ..in_memory() }.run_file(&path).await;
+    assert_eq!((report.passed, report.failed, report.skipped), (1, 1, vec![("fails there".to_owned(), 1)]));
+    // The second record can pass only if the first was run.
+    assert!(made.exists());
+}
+
 #[test]
 fn a_path_becomes_one_folder_name() {
     assert_eq!(folder_name(Path::new("./slt/../slt/own/smoke.slt")), "slt-slt-own-smoke.slt");

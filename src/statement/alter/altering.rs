@@ -12,6 +12,7 @@ use crate::plan::layout::Layout;
 use crate::scan::address;
 use crate::scan::expression;
 use crate::scan::expression::fold;
+use crate::scan::generated;
 use crate::statement::constraints::{self, Asked};
 use crate::statement::create;
 use crate::statement::properties;
@@ -150,6 +151,43 @@ impl<'a> Altering<'a> {
         Ok(())
     }
 
+    /// Adds a column that has in each row, also in those that are there, the value of an expression.
+    pub(super) fn add_generated(&mut self, definition: &Schema, value: &SqlExpr) -> Result<()> {
+        let before = self.schema()?;
+        let column = definition.field(0);
+        let (field, fields) = self.mint(definition, None, None)?;
+        let at = self.actions.len();
+        let to = self.id(field);
+        let field_type = fields.first().map_or(FieldType::Struct, |field| field.field_type.clone());
+        let schema = TableSchema::new(fields.clone()).map_err(Error::internal)?;
+        self.columns.push(Column { name: column.name().clone(), field, field_type, nullable: column.is_nullable() });
+        self.fields.extend(fields);
+        let after = self.schema()?;
+        let held = after.field(to).ok_or_else(|| Error::internal(format!("column '{}' is not there", column.name())))?;
+        let others = self.generated.iter().map(|generated| generated.field).chain([to]).collect();
+        let kept = generated::kept(self.table, &after, held, value, &others)?;
+        self.configure([(kept.key(), Some(kept.value()))].into());
+        self.generated.push(kept);
+        let using = Some(value.clone());
+        self.conversions.push(Conversion { column: column.name().clone(), from: None, to, field, schema, using, before, at });
+        Ok(())
+    }
+
+    /// A generated column becomes one like others, with the values that it has.
+    pub(super) fn drop_expression(&mut self, name: &Ident, if_exists: bool) -> Result<()> {
+        let field = self.column(name)?.field;
+        let id = self.id(field);
+        match self.generated.iter().position(|generated| generated.field == id) {
+            Some(at) => {
+                let generated = self.generated.remove(at);
+                self.configure([(generated.key(), None)].into());
+                Ok(())
+            }
+            None if if_exists => Ok(()),
+            None => Err(refused(format!("column {name} of table '{}' is not generated", self.table), "55000")),
+        }
+    }
+
     /// Adds the fields of a column, in place of another or at the end.
     fn mint(&mut self, definition: &Schema, initial: Option<StatValue>, in_place_of: Option<FieldRef>) -> Result<(FieldRef, Vec<Field>)> {
         let plain = create::schema(self.table, definition, FieldId(1))?.to_plain_arrow();
@@ -217,6 +255,7 @@ impl<'a> Altering<'a> {
             _ => about.iter().try_for_each(|constraint| self.drop_constraint(constraint, false))?,
         }
         self.forget(id);
+        self.conversions.retain(|conversion| conversion.to != id);
         self.actions.push(Action::DropField(DropField { field }));
         if self.comments.remove(&id).is_some() {
             self.configure([(constraint::comment_key(id), None)].into());
@@ -510,7 +549,7 @@ impl<'a> Altering<'a> {
             self.added.push(constraint.name.clone());
             self.constraints.push(constraint);
         }
-        self.conversions.push(Conversion { column, from, to, field, schema, using: using.cloned(), before, at });
+        self.conversions.push(Conversion { column, from: Some(from), to, field, schema, using: using.cloned(), before, at });
         Ok(())
     }
 }

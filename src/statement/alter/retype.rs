@@ -1,4 +1,5 @@
-//! ALTER COLUMN .. TYPE to a type that is not wider, or with USING: what the new values are, and the actions that bring them.
+//! ALTER COLUMN .. TYPE to a type that is not wider, or with USING, and ADD COLUMN of a generated one: what the new values are, and the actions
+//! that bring them.
 //!
 //! Goes in: the conversions of a statement, and the version that it reads. Comes out: for each the new values as an expression over
 //! the columns of that version, although USING names columns as the operations before have left them; then files of them, and the
@@ -30,8 +31,8 @@ use std::sync::Arc;
 pub(super) struct Conversion {
     /// Its name.
     pub column: String,
-    /// The field that it was.
-    pub from: FieldId,
+    /// The field that it was; `None` for a new column, which is made of others.
+    pub from: Option<FieldId>,
     /// The id that it will have.
     pub to: FieldId,
     /// The field that it will be.
@@ -65,7 +66,10 @@ pub(super) fn planned(state: &SessionState, table: &str, base: &Version, convers
             let value = state.create_logical_expr_from_sql_expr(ExprWithAlias { expr: using.clone(), alias: None }, &seen)?;
             of_version(value, &conversion.before, (schema, &columns), earlier)?
         }
-        None => Expr::Column(Column::from_name(schema.field(conversion.from).map_or(conversion.column.as_str(), |field| &field.name))),
+        None => {
+            let was = conversion.from.and_then(|from| schema.field(from));
+            Expr::Column(Column::from_name(was.map_or(conversion.column.as_str(), |field| &field.name)))
+        }
     };
     check_one_row("USING", &value)?;
     if value.is_volatile() {

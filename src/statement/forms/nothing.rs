@@ -6,6 +6,8 @@
 //!   WHEN MATCHED AND (p) IS NOT TRUE AND (q) THEN DELETE                 the parsed statement has no such clause any more
 //! ```
 
+use crate::error::Result;
+use crate::plan::merge;
 use crate::statement::tokens::{self, is, significant_after, significant_before};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -60,12 +62,20 @@ fn clause_of(tokens: &[Token], when: usize) -> Option<bool> {
     next("MATCHED").then(|| not && !(next("BY") && next("SOURCE")))
 }
 
-/// Takes those clauses out; what they would have taken, the later ones of their kind do not get.
-pub fn leave(merge: &mut Merge) {
+/// Takes those clauses out; what they would have taken, the later ones of their kind do not get. One that comes after a clause
+/// without a condition would never apply.
+pub fn leave(merge: &mut Merge) -> Result<()> {
     let mut taken: Vec<(bool, bool, Expr)> = Vec::new();
     let mut clauses = Vec::new();
+    let mut whole = Vec::new();
     for mut clause in std::mem::take(&mut merge.clauses) {
         let kind = (clause.clause_kind == MergeClauseKind::Matched, clause.clause_kind == MergeClauseKind::NotMatchedBySource);
+        if whole.contains(&kind) {
+            return Err(merge::unreached(&merge.table.to_string()));
+        }
+        if clause.predicate.is_none() {
+            whole.push(kind);
+        }
         if does_nothing(&clause) {
             let condition = clause.predicate.take().unwrap_or(Expr::Value(Value::Boolean(true).with_empty_span()));
             taken.push((kind.0, kind.1, condition));
@@ -90,6 +100,7 @@ pub fn leave(merge: &mut Merge) {
         clauses.push(MergeClause { when_token, clause_kind: MergeClauseKind::Matched, predicate, action });
     }
     merge.clauses = clauses;
+    Ok(())
 }
 
 fn does_nothing(clause: &MergeClause) -> bool {
@@ -132,7 +143,7 @@ mod tests {
             let Some(Statement::Merge(mut parsed)) = Parser::parse_sql(&GenericDialect {}, &spelled).unwrap().pop() else {
                 panic!("{spelled}")
             };
-            leave(&mut parsed);
+            leave(&mut parsed).unwrap();
             assert_eq!(parsed.to_string(), format!("{merge}{expected}"));
         }
         let conflict = "INSERT INTO merge_log VALUES (1) ON CONFLICT (a) DO NOTHING";

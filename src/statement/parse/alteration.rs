@@ -1,4 +1,4 @@
-//! ALTER TABLE and ALTER VIEW where DataFusion does not parse it: RENAME TO, SET SCHEMA, UNSET TBLPROPERTIES, CLUSTER BY NONE, ADD FILES, parts of columns, and USING after a type.
+//! ALTER TABLE and ALTER VIEW where DataFusion does not parse it: RENAME TO, SET SCHEMA, UNSET TBLPROPERTIES, CLUSTER BY NONE, DROP EXPRESSION, ADD FILES, parts of columns, and USING after a type.
 //!
 //! Goes in: a parser at the beginning of the statement. Comes out: the statement, or nothing if DataFusion parses it.
 
@@ -70,6 +70,10 @@ pub(super) fn own(parser: &mut DFParser<'_>, syntax: &Syntax) -> Result<Option<C
             let Some(pattern) = text(parser) else { return Ok(None) };
             Ok(Some(Command::AddFiles(FilesOf { table: syntax.names.table(&name)?, lenient: if_exists, pattern })))
         }
+        _ if drops_expression(parser) => {
+            let operation = drop_expression(&mut parser.parser).map_err(DataFusionError::from)?;
+            Ok(Some(Command::AlterParts(AlterParts { table: syntax.names.table(&name)?, if_exists, operations: vec![operation] })))
+        }
         _ if names_a_part(parser) => {
             let operations = parts(parser)?;
             Ok(Some(Command::AlterParts(AlterParts { table: syntax.names.table(&name)?, if_exists, operations })))
@@ -92,6 +96,27 @@ fn names_a_part(parser: &DFParser<'_>) -> bool {
         at += usize::from(is(at, &[word]) && token(at + 1) != Token::Period);
     }
     matches!(token(at), Token::Word(_)) && token(at + 1) == Token::Period
+}
+
+/// Whether ALTER [COLUMN] c DROP EXPRESSION follows.
+fn drops_expression(parser: &DFParser<'_>) -> bool {
+    let token = |at: usize| parser.parser.peek_nth_token(at).token;
+    let is = |at: usize, text: &str| matches!(token(at), Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text));
+    // A column may be called column.
+    let column = usize::from(is(1, "COLUMN") && !is(2, "DROP"));
+    is(0, "ALTER") && is(column + 2, "DROP") && is(column + 3, "EXPRESSION")
+}
+
+/// `ALTER [COLUMN] c DROP EXPRESSION [IF EXISTS]`.
+fn drop_expression(parser: &mut Parser<'_>) -> Result<PartOperation, ParserError> {
+    parser.next_token();
+    if matches!(parser.peek_nth_token(1).token, Token::Word(word) if word.keyword != Keyword::DROP) {
+        parser.next_token();
+    }
+    let column = parser.parse_identifier()?;
+    parser.next_token();
+    parser.next_token();
+    Ok(PartOperation::DropExpression { column, if_exists: parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]) })
 }
 
 /// The operations on parts of columns. All of a statement are.
@@ -155,7 +180,7 @@ pub struct AlterParts {
     pub operations: Vec<PartOperation>,
 }
 
-/// What is done with a part of a column; its path begins with the column.
+/// What is done with a part of a column (its path begins with the column), or with what a column is made of.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PartOperation {
     /// ADD [COLUMN] [IF NOT EXISTS] s.a type.
@@ -175,6 +200,13 @@ pub enum PartOperation {
         if_exists: bool,
         /// Whether constraints on it go, too.
         cascade: bool,
+    },
+    /// ALTER [COLUMN] c DROP EXPRESSION [IF EXISTS].
+    DropExpression {
+        /// The column.
+        column: Ident,
+        /// Whether it may be one that is not generated.
+        if_exists: bool,
     },
     /// RENAME [COLUMN] s.a TO b.
     Rename {

@@ -15,9 +15,11 @@ pub(super) fn text(parser: &mut DFParser<'_>) -> Option<String> {
 
 /// The next words, in upper case; fewer if something else comes first.
 pub(super) fn words<'a>(parser: &DFParser<'a>, count: usize) -> Vec<&'static str> {
-    const KNOWN: [&str; 61] = [
+    const KNOWN: [&str; 63] = [
         "CLUSTER",
         "ANALYZE",
+        "COMMENT",
+        "ON",
         "CREATE",
         "RENAME",
         "SET",

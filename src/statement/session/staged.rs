@@ -4,6 +4,7 @@ use super::changed;
 use crate::commit;
 use crate::error::{Error, Result};
 use crate::manifest::log::VersionLog;
+use crate::stage::commit_exec::Afterwards;
 use crate::stage::scope::{Done, StagedStatement};
 use crate::statement::lake::Lake;
 use crate::statement::outcome::{Changed, Outcome};
@@ -32,7 +33,7 @@ impl StagedChange {
 
     /// Commits it, rebased over everything that landed since it read.
     pub async fn commit(self) -> Result<Changed> {
-        match land(&self.lake, self.statement, &self.changed.operation).await? {
+        match land(&self.lake, self.statement, &self.changed.operation, None).await? {
             Outcome::Changed(changed) => Ok(changed),
             Outcome::Rows(_) | Outcome::Done(_) => Ok(self.changed),
         }
@@ -45,7 +46,12 @@ impl StagedChange {
 }
 
 /// Commits what was staged, if the table is still there: nobody could read it in one that was dropped.
-pub(super) async fn land(lake: &Lake, statement: StagedStatement, operation: &str) -> Result<Outcome> {
+pub(super) async fn land(
+    lake: &Lake,
+    statement: StagedStatement,
+    operation: &str,
+    afterwards: Option<Arc<dyn Afterwards>>,
+) -> Result<Outcome> {
     let log: &Arc<VersionLog> = &statement.log;
     let lost = match lake.has(log).await {
         Ok(true) => None,
@@ -57,6 +63,9 @@ pub(super) async fn land(lake: &Lake, statement: StagedStatement, operation: &st
         return Err(error);
     }
     let committed = commit::publish(log, statement.staged, 0).await?;
+    if let Some(afterwards) = afterwards.filter(|_| committed.version.is_some()) {
+        afterwards.landed(log, &committed.newest).await;
+    }
     let mut counts = RowCounts::default();
     for step in &committed.counts {
         counts.inserted += step.inserted;

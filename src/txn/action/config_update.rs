@@ -7,7 +7,8 @@
 use crate::manifest::apply::{ApplyError, Applying};
 use crate::manifest::frame::DecodeError;
 use crate::manifest::wire;
-use crate::table::constraint;
+use crate::table::constraint::{self, Generated};
+use crate::table::schema::FieldId;
 use crate::txn::footprint::{Coordinate, Facet, Footprint, Mode, Region};
 use std::collections::BTreeMap;
 
@@ -60,9 +61,27 @@ impl ConfigUpdate {
                     Ok(fields) => fields.iter().for_each(|field| into.claim(Coordinate::FieldDefinition(*field), Mode::Requires)),
                     Err(_) => into.claim_everything(),
                 },
-                None => {}
+                None => {
+                    if let Some(id) = key.strip_prefix(constraint::GENERATED_PREFIX) {
+                        generated(id, value, into);
+                    }
+                }
             }
         }
+    }
+}
+
+/// Of rows that others bring, and of what they make of its columns, a generated column has no value.
+fn generated(id: &str, value: &str, into: &mut Footprint) {
+    match id.parse().map_err(|_| ()).and_then(|id| Generated::parse(FieldId(id), value).map_err(|_| ())) {
+        Ok(generated) => {
+            for input in &generated.inputs {
+                into.claim(Coordinate::FieldDefinition(*input), Mode::Requires);
+                into.claim(Coordinate::FieldFacet(*input, Facet::Type), Mode::Requires);
+            }
+            into.constrain(generated.inputs);
+        }
+        Err(()) => into.claim_everything(),
     }
 }
 
