@@ -201,11 +201,8 @@ static TAIL_RECORD: Shape = Shape {
     ],
 };
 
-static REPLACEMENT: Shape = Shape {
-    name: "Replacement",
-    one_of: false,
-    fields: &[one(1, "fragment", Message(&FRAGMENT)), one(2, "hidden_live_rows", Varint)],
-};
+static REPLACEMENT: Shape =
+    Shape { name: "Replacement", one_of: false, fields: &[one(1, "fragment", Message(&FRAGMENT)), one(2, "hidden_live_rows", Varint)] };
 
 static REMOVAL: Shape = Shape { name: "Removal", one_of: false, fields: &[one(1, "id", Varint), one(2, "hidden_live_rows", Varint)] };
 

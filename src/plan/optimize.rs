@@ -142,7 +142,7 @@ async fn that_may_match(log: &VersionLog, version: &Version, filter: &SqlExpr, s
         other => return Err(Error::invalid(format!("the condition of OPTIMIZE .. WHERE has the type {other}, not BOOLEAN"))),
     }
     let filter = state.create_physical_expr(filter, &columns)?;
-    matching(log, &version.snapshot, schema, &rows, Some(&filter)).await
+    matching(log, &version.snapshot, schema, &rows, Some(&filter), None).await
 }
 
 /// The order that CLUSTER BY gives a table.

@@ -262,7 +262,7 @@ impl TableProvider for PinnedTable {
             return Ok(Arc::new(CountedExec::new(rows.min(limit.unwrap_or(rows)), Arc::new(Schema::empty()))));
         }
         let whole = scan_schema(schema.to_plain_arrow());
-        let fragments = matching(log, &version.snapshot, &schema, whole.table_schema(), predicate.as_ref()).await;
+        let fragments = matching(log, &version.snapshot, &schema, whole.table_schema(), predicate.as_ref(), limit).await;
         let fragments = match self.pin.held() {
             Some(held) => held.explained(fragments).await?,
             None => fragments?,

@@ -24,20 +24,35 @@ use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicate
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The fragments of a version that may hold a row for which `predicate` is true, or all: only the pages that may hold one are loaded.
-/// `scan_schema` is the whole schema of the scan: the columns of `schema`, then the address.
+/// The fragments of a version in which a scan may find its rows: those that may hold one for which `predicate` is true, or, without one, so
+/// many that they have `limit` rows, or all. Only the pages that may hold one are loaded. `scan_schema` is the whole schema of the scan: the columns of `schema`, then the address.
 pub async fn matching(
     log: &VersionLog,
     snapshot: &Snapshot,
     schema: &TableSchema,
     scan_schema: &SchemaRef,
     predicate: Option<&Arc<dyn PhysicalExpr>>,
+    limit: Option<usize>,
 ) -> Result<Vec<Arc<Fragment>>> {
-    let Some(predicate) = predicate else { return log.matching(snapshot, |pages| vec![true; pages.len()]).await };
+    let Some(predicate) = predicate else { return log.matching(snapshot, |pages| enough(snapshot, pages, limit)).await };
     let predicate = PruningPredicateBuilder::new().with_file_schema(Arc::clone(scan_schema)).build(Arc::clone(predicate));
     let fragments = log.matching(snapshot, |pages| answers(predicate.as_deref(), pages, schema, scan_schema)).await?;
     let may_match = answers(predicate.as_deref(), &fragments, schema, scan_schema);
     Ok(fragments.into_iter().zip(may_match).filter(|(_, may_match)| *may_match).map(|(fragment, _)| fragment).collect())
+}
+
+/// The first pages that have so many rows that are not deleted by now.
+fn enough(snapshot: &Snapshot, pages: &[Arc<PageRef>], limit: Option<usize>) -> Vec<bool> {
+    // Some that the pages count may be deleted or replaced since.
+    let hidden: u64 = snapshot.fragments.tail().values().map(|record| u64::from(record.hidden.unwrap_or(0))).sum();
+    let wanted = limit.map_or(u64::MAX, |limit| hidden.saturating_add(limit as u64));
+    let mut rows = 0u64;
+    let first = |page: &Arc<PageRef>| {
+        let is_wanted = rows < wanted;
+        rows = rows.saturating_add(page.live_rows);
+        is_wanted
+    };
+    pages.iter().map(first).collect()
 }
 
 /// Whether each fragment may hold a row for which `predicate` is true. `scan_schema` is the whole schema of the scan: the

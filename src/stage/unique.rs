@@ -173,7 +173,7 @@ impl<'a> Looking<'a> {
     async fn hold(&self, key: &Key) -> Result<NewKeys> {
         let new = self.new_keys(key).await?;
         let schema = &self.after.schema;
-        let mut others = matching(self.log, &self.after, schema, &some_rows::scan_columns(schema), new.condition.as_ref()).await?;
+        let mut others = matching(self.log, &self.after, schema, &some_rows::scan_columns(schema), new.condition.as_ref(), None).await?;
         let is_new: BTreeSet<FragmentId> = self.new.iter().map(|fragment| fragment.id).collect();
         others.retain(|fragment| !is_new.contains(&fragment.id));
         let distinct = new.hashes.as_ref().is_some_and(|hashes| hashes.len() as u64 == new.rows);

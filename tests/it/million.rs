@@ -17,9 +17,9 @@ use amend::table::fragment::{DataFile, FileColumn, Fragment};
 use amend::table::row_address::FragmentId;
 use amend::table::schema::FieldId;
 use amend::table::stats::{ColumnStats, StatValue};
+use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::ObjectStoreExt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -53,6 +53,21 @@ fn like(there: &Fragment, id: u32) -> Arc<Fragment> {
     });
     let file = DataFile { path: format!("data/{id}.parquet"), inline: None, columns: columns.collect(), ..file.clone() };
     Arc::new(Fragment { id: FragmentId(id), files: vec![file], ..there.clone() })
+}
+
+/// Adds fragments while the tail has room for them and for one that is changed; the next id.
+fn fill(fragments: &mut FragmentSet, there: &Arc<Fragment>) -> u32 {
+    for id in FRAGMENTS.. {
+        let mut more = fragments.clone();
+        more.put(like(there, id)).unwrap();
+        let mut most = more.clone();
+        most.put(Arc::new(Fragment { id: FragmentId(id + 1), ..there.as_ref().clone() })).unwrap();
+        if most.needs_fold() {
+            return id;
+        }
+        *fragments = more;
+    }
+    unreachable!()
 }
 
 /// A table `t (k, v)` of a million fragments, by SQL but for its third version; `constraint` may make `k` a key. Its tail holds as much
@@ -100,16 +115,8 @@ async fn million(constraint: &str, full: bool) -> Million {
 
     let mut fragments = FragmentSet::listed(Some(index.reference(name.as_str())), pages.into_iter().map(Page::named).collect());
     let mut next = FRAGMENTS;
-    while full {
-        // With room for the one that is deleted from.
-        let mut longer = fragments.clone();
-        longer.put(like(&there, next)).unwrap();
-        let mut longest = longer.clone();
-        longest.put(Arc::new(Fragment { id: FragmentId(next + 1), ..there.as_ref().clone() })).unwrap();
-        if longest.needs_fold() {
-            break;
-        }
-        (fragments, next) = (longer, next + 1);
+    if full {
+        next = fill(&mut fragments, &there);
     }
     let counters = Counters { fragment: FragmentId(next), ..before.snapshot.counters };
     let snapshot = Snapshot { version: 3, fragments, counters, ..before.snapshot.clone() };
@@ -207,13 +214,22 @@ async fn a_million_fragments_are_opened_counted_and_searched_without_reading_the
     assert_eq!(searched.pages, ["index", "page"]);
     assert!(searched.read_bytes < 2 << 20, "{searched:?}");
     // By its address too, and by nothing that summaries say.
-    let again = process.query(&format!("SELECT k, v FROM t WHERE k BETWEEN {KEY} AND {} AND v > 6", KEY + 1), &[(KEY, 7), (KEY + 1, 7)]).await;
+    let again =
+        process.query(&format!("SELECT k, v FROM t WHERE k BETWEEN {KEY} AND {} AND v > 6", KEY + 1), &[(KEY, 7), (KEY + 1, 7)]).await;
     assert!(again.pages.is_empty(), "kept in memory: {again:?}");
     assert!(process.query("SELECT k, v FROM t WHERE v = 8", &[]).await.pages.is_empty());
     assert!(process.query(&format!("SELECT k, v FROM t WHERE k >= {ALL}"), &[]).await.pages.is_empty());
 
+    // So many rows are in the first page; which is not there.
+    let before = process.counted.operations().len();
+    let error = refused(&process.session, &format!("SELECT k, v FROM t LIMIT {}", i64::from(PER_PAGE) * ROWS)).await;
+    assert!(error.sqlstate() == "XX001" && error.to_string().contains(".page"), "{error}");
+    assert_eq!(process.asked(before).await.pages, ["page"]);
+
     // What needs all pages says which one is missing: it never leaves one out.
-    for sql in ["SELECT sum(k), 0 FROM t", "SELECT k, v FROM t WHERE k + v = 12", "OPTIMIZE t", "TRUNCATE t", "SELECT * FROM table_files('t')"] {
+    for sql in
+        ["SELECT sum(k), 0 FROM t", "SELECT k, v FROM t WHERE k + v = 12", "OPTIMIZE t", "TRUNCATE t", "SELECT * FROM table_files('t')"]
+    {
         let error = refused(&process.session, sql).await;
         assert!(error.sqlstate() == "XX001" && error.to_string().contains(".page"), "{sql}: {error}");
     }
@@ -229,7 +245,12 @@ async fn a_change_of_one_row_of_a_million_fragments_is_small() {
         let deleted = deleting.change(&format!("DELETE FROM t WHERE k = {KEY}"), 1).await;
         assert_eq!((deleted.pages, deleted.written), (vec!["index".to_owned(), "page".to_owned()], vec!["_versions".to_owned()]));
         let most = if full { 128 << 10 } else { 8 << 10 };
-        assert!(deleted.written_bytes < most && deleted.read_bytes < 2 << 20, "{} written, {} read", deleted.written_bytes, deleted.read_bytes);
+        assert!(
+            deleted.written_bytes < most && deleted.read_bytes < 2 << 20,
+            "{} written, {} read",
+            deleted.written_bytes,
+            deleted.read_bytes
+        );
         assert!(deleting.query("SELECT count(*), 0 FROM t", &[(all - 1, 0)]).await.pages.is_empty());
         if full {
             continue;
