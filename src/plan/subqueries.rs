@@ -15,7 +15,7 @@
 //!
 //! What the condition of an inner join within a subquery says of outer tables goes to a filter above the join.
 //!
-//! A value of what may be no row is one that may be NULL: [`maybe_absent`].
+//! A value of what may be no row is one that may be NULL: `maybe_absent`.
 //!
 //! Always holds: a predicate that DataFusion plans right is left to it, because its joins are faster.
 

@@ -1,5 +1,5 @@
 //! `WriteExec`: each partition of a plan is written to fragments of its own, and the addresses it carries are marked. Where partitions have
-//! a few rows each, one fragment is made of those ([`Together`]).
+//! a few rows each, one fragment is made of those (`together`).
 //!
 //! Goes in: rows in the layout of [`RowChanges`]. Comes out: one description of what was staged for each partition that
 //! had rows.
