@@ -251,6 +251,7 @@ mod tests {
         let makers = [
             (ObjectName::new_data as fn() -> ObjectName, "data", ".parquet"),
             (ObjectName::new_page, "_pages", ".page"),
+            (ObjectName::new_page_index, "_pages", ".index"),
             (ObjectName::new_deletions, "_deletions", ".puffin"),
             (ObjectName::new_moves, "_moves", ".moves"),
             (ObjectName::new_transaction, "_transactions", ".txn"),
@@ -260,6 +261,7 @@ mod tests {
             assert_ne!(first, second);
             assert_eq!(first.folder(), folder);
             assert!(first.file().ends_with(suffix) && first.file().len() == 36 + suffix.len());
+            assert!(first.is_made_here());
             assert_eq!(ObjectName::parse(first.as_str()), Ok(first));
         }
         assert_eq!(ObjectName::parse("_versions/_hint"), Ok(ObjectName::hint()));

@@ -27,6 +27,7 @@ mod matrix;
 mod million;
 mod names;
 mod oracle;
+mod pages;
 mod parity;
 mod parity_adopt;
 mod processes;

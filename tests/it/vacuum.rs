@@ -143,7 +143,14 @@ async fn only_files_of_its_own_that_are_old_are_cleared_up() {
     };
     let made_ms = long_ago.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
     let of_old = |name: &str| name.replace("<id>", &format!("{:08x}-{:04x}-7000-8000-000000000000", made_ms >> 16, made_ms & 0xffff));
-    let names = ["data/<id>.parquet", "_pages/<id>.page", "_deletions/<id>.puffin", "_moves/<id>.moves", "_transactions/<id>.txn"];
+    let names = [
+        "data/<id>.parquet",
+        "_pages/<id>.page",
+        "_pages/<id>.index",
+        "_deletions/<id>.puffin",
+        "_moves/<id>.moves",
+        "_transactions/<id>.txn",
+    ];
     let orphans: Vec<String> = names.iter().map(|name| file(&of_old(name), true)).collect();
     let half = file("data/#12345", true);
     let foreign =
