@@ -225,7 +225,9 @@ impl Writer {
             1 if free.len() > 1 => {
                 let at = *any(dice, &free);
                 table.defaults.remove(at);
-                format!("ALTER TABLE {name} DROP COLUMN {}", table.columns.remove(at).0).into()
+                let there = format!("ALTER TABLE {name} DROP COLUMN {}", table.columns.remove(at).0);
+                // The table may be clustered by it.
+                Both { here: format!("{there} CASCADE"), there }
             }
             2 if !free.is_empty() => {
                 let at = *any(dice, &free);
@@ -443,7 +445,7 @@ impl Writer {
                 let kind = any(&mut self.dice, &left.columns).1;
                 let by = column(&mut self.dice, &x, kind).unwrap();
                 put(
-                    &format!("SELECT {{}} AS a, x.k AS b FROM {name} AS x WHERE {{}} ORDER BY {{}} NULLS LAST, x.k LIMIT 3"),
+                    &format!("SELECT {{}} AS a, x.k AS b FROM {name} AS x WHERE {{}} ORDER BY {{}} NULLS LAST, x.k NULLS LAST LIMIT 3"),
                     &[&by, &condition, &by],
                 )
             }
