@@ -9,7 +9,7 @@
 //!     12  data/0190...parquet            800,000
 //! ```
 //!
-//! A statement after which there are more of them than `amend.max_inline_fragments` does it before it answers. It is a rewrite like an
+//! A statement after which there are more of them than `amend.max_inline_fragments`, or 64 KiB of them, does it before it answers. It is a rewrite like an
 //! OPTIMIZE, so nobody fails of it, and its version is called FLUSH in the history. What earlier flushes made is put together with it
 //! once it is of a similar size, as in a log-structured merge tree: of n rows that came one by one each is rewritten some log n times,
 //! and some log n fragments are left of them.
@@ -22,6 +22,7 @@ use crate::commit::gather::WriteGathered;
 use crate::commit::staged::{objects, remove};
 use crate::commit::{self, Staged};
 use crate::error::{Error, Result};
+use crate::manifest::fragments::MAX_TAIL_BYTES;
 use crate::manifest::log::VersionLog;
 use crate::manifest::version::Version;
 use crate::stage::commit_exec::{Afterwards, collect_step, staged};
@@ -36,9 +37,9 @@ use std::sync::Arc;
 
 /// What it is called in the history.
 const OPERATION: &str = "FLUSH";
-/// More bytes of rows than this among the newest changes are flushed, however few fragments they are. (Half as many again, and
-/// the manifest would put them elsewhere itself.)
-const MAX_INLINE_BYTES: u64 = 64 * 1024;
+/// More bytes of their records than this among the newest changes are flushed, however few fragments they are: sooner than the tail is
+/// folded, after which they lie in pages, where they wait for an OPTIMIZE.
+const MAX_BYTES: u64 = MAX_TAIL_BYTES / 3 * 2;
 /// A fragment goes along that has at most so many times the rows that are flushed anyway.
 const SIMILAR: u64 = 4;
 
@@ -79,8 +80,8 @@ impl Afterwards for Flush {
 fn choose(version: &Version, max_fragments: u32, rows_per_fragment: u32) -> Vec<Arc<Fragment>> {
     let newest = || version.snapshot.fragments.tail().values().filter_map(|record| record.fragment.as_ref());
     let (in_manifest, files): (Vec<_>, Vec<_>) = newest().partition(|fragment| fragment.inline_bytes() > 0);
-    let bytes: u64 = in_manifest.iter().map(|fragment| fragment.inline_bytes()).sum();
-    let too_many = in_manifest.len() > max_fragments as usize || bytes > MAX_INLINE_BYTES && in_manifest.len() > 1;
+    let bytes: u64 = in_manifest.iter().map(|fragment| fragment.record_bytes()).sum();
+    let too_many = in_manifest.len() > max_fragments as usize || bytes > MAX_BYTES && in_manifest.len() > 1;
     if max_fragments == 0 || !too_many {
         return vec![];
     }

@@ -52,12 +52,13 @@ pub fn ordered(
         let has_no_nulls = |(at, _): &(usize, SortOptions)| read.iter().all(|(fragment, _)| is_never_null(fragment, schema, *at));
         if keys.iter().all(has_no_nulls) {
             let groups = FileScanConfig::split_groups_by_statistics(columns, std::slice::from_ref(&all), &order);
-            if let Ok(groups) = groups
-                && groups.len() <= partitions
+            if let Ok(fewest) = groups
+                && fewest.len() <= partitions
             {
-                // As many as there can be: fewer would leave partitions without work.
-                let groups = FileScanConfig::split_groups_by_statistics_with_target_partitions(columns, &[all], &order, partitions).ok()?;
-                return (groups.len() <= partitions).then_some(Ordered { groups, order });
+                // Fewer groups than there can be would leave partitions without work.
+                let spread = FileScanConfig::split_groups_by_statistics_with_target_partitions(columns, &[all], &order, partitions);
+                let groups = spread.ok().filter(|groups| groups.len() <= partitions).unwrap_or(fewest);
+                return Some(Ordered { groups, order });
             }
         } else if read.len() <= partitions {
             let alone = read.iter().map(|(_, file)| FileGroup::new(vec![(*file).clone()])).collect();

@@ -7,7 +7,7 @@
 //! has written is removed.
 
 use super::adopt;
-use super::constraints::Asked;
+use super::constraints::{Asked, generated_as};
 use super::names::Names;
 use super::parse::{AlterParts, FilesOf, PartOperation, UnsetProperties};
 use super::properties::{COMMENT, columns_to_cluster_by, property};
@@ -31,8 +31,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef, DropBehavior, Expr as SqlExpr,
-    GeneratedAs, GeneratedExpressionMode, Ident, ObjectName, Statement,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior, Ident, ObjectName, Statement,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -185,10 +184,11 @@ pub async fn step(
         match operation {
             AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
                 let mut plain = column_def.clone();
-                let made_of = generated_as(&mut plain);
-                plain
-                    .options
-                    .retain(|option| !matches!(option.option, ColumnOption::Check(_) | ColumnOption::Unique(_) | ColumnOption::Default(_)));
+                let made_of = column_def.options.iter().find_map(|option| generated_as(&option.option));
+                plain.options.retain(|option| {
+                    let own = matches!(option.option, ColumnOption::Check(_) | ColumnOption::Unique(_) | ColumnOption::Default(_));
+                    !own && generated_as(&option.option).is_none()
+                });
                 let definition = arrow_field(state, table, &plain).await?;
                 if !altering.is_new(&definition, *if_not_exists)? {
                     continue;
@@ -207,7 +207,7 @@ pub async fn step(
                             format!("column {} of table '{table}' has a DEFAULT and is generated; say one of them", column_def.name);
                         return Err(Error::invalid(reason));
                     }
-                    Some(value) => altering.add_generated(&definition, &value)?,
+                    Some(value) => altering.add_generated(&definition, value)?,
                     None => altering.add(&definition, initial)?,
                 }
                 if let Some(value) = default {
@@ -272,22 +272,6 @@ pub async fn step(
     }
     let step = Step { operation: "ALTER TABLE".into(), statement: statement.to_owned(), actions: altering.actions, ..Step::default() };
     Ok(Altered { step, reads: planned.into_iter().flat_map(|planned| planned.reads).collect() })
-}
-
-/// Takes out of a column's definition what it is generated as, if it is stored.
-fn generated_as(definition: &mut ColumnDef) -> Option<SqlExpr> {
-    let stored = |option: &ColumnOptionDef| match &option.option {
-        ColumnOption::Generated {
-            generated_as: GeneratedAs::Always | GeneratedAs::ExpStored,
-            generation_expr: Some(value),
-            generation_expr_mode: None | Some(GeneratedExpressionMode::Stored),
-            ..
-        } => Some(value.clone()),
-        _ => None,
-    };
-    let value = definition.options.iter().find_map(stored);
-    definition.options.retain(|option| stored(option).is_none());
-    value
 }
 
 /// The error for a constraint that means nothing of the new types, or of their parts.

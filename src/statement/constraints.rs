@@ -59,19 +59,14 @@ impl Definition {
         for column in &mut table.columns {
             let mut left = Vec::new();
             for option in std::mem::take(&mut column.options) {
+                if let Some(value) = generated_as(&option.option) {
+                    definition.generated.push((column.name.clone(), value.clone()));
+                    continue;
+                }
                 match (&option.option, Asked::of_column(&column.name, &option)?) {
                     (_, Some(asked)) => definition.constraints.push(asked),
                     (ColumnOption::Comment(comment), _) => definition.comments.push((column.name.clone(), comment.clone())),
                     (ColumnOption::Default(value), _) => definition.defaults.push((column.name.clone(), value.clone())),
-                    (
-                        ColumnOption::Generated {
-                            generated_as: GeneratedAs::Always | GeneratedAs::ExpStored,
-                            generation_expr: Some(value),
-                            generation_expr_mode: None | Some(GeneratedExpressionMode::Stored),
-                            ..
-                        },
-                        _,
-                    ) => definition.generated.push((column.name.clone(), value.clone())),
                     (ColumnOption::NotNull | ColumnOption::Null, _) => left.push(option),
                     (other, _) => {
                         return Err(Error::unsupported(format!("CREATE TABLE '{name}' with '{other}' of column '{}'", column.name), None));
@@ -143,6 +138,19 @@ impl Definition {
         }
         properties.extend(all.iter().map(|constraint| (constraint.key(), Some(constraint.value()))));
         Ok(properties)
+    }
+}
+
+/// What a column is generated as, if it is stored.
+pub fn generated_as(option: &ColumnOption) -> Option<&Expr> {
+    match option {
+        ColumnOption::Generated {
+            generated_as: GeneratedAs::Always | GeneratedAs::ExpStored,
+            generation_expr: Some(value),
+            generation_expr_mode: None | Some(GeneratedExpressionMode::Stored),
+            ..
+        } => Some(value),
+        _ => None,
     }
 }
 

@@ -227,6 +227,24 @@ async fn what_small_statements_leave_does_not_grow_with_their_number() {
     assert_eq!(problems(&session, "VERIFY t").await, []);
 }
 
+/// What is known of the values of many columns is more than the values: it counts too, or the tail would be folded before it is flushed.
+#[tokio::test]
+async fn small_statements_of_wide_tables_are_flushed_too() {
+    let (_, lake, session) = place().await;
+    let columns = |of: &dyn Fn(usize) -> String| (0..60).map(of).collect::<Vec<_>>().join(", ");
+    run(&session, &format!("CREATE TABLE t ({})", columns(&|at| format!("c{at} VARCHAR")))).await;
+    let log = lake.table("t").await.unwrap();
+    for row in 0..60 {
+        run(&session, &format!("INSERT INTO t VALUES ({})", columns(&|at| format!("'{row:030}{at:030}'")))).await;
+    }
+    let fragments = log.newest().await.unwrap().snapshot.fragments.len();
+    assert!(fragments <= 12, "{fragments} fragments");
+    let folders: BTreeSet<_> =
+        stored_objects(log.store()).await.into_iter().map(|name| name.split('/').next().unwrap().to_owned()).collect();
+    assert_eq!(folders, ["_versions", "data"].map(str::to_owned).into(), "nothing was folded");
+    assert_eq!(rows(&session, "SELECT count(*), count(DISTINCT c7) FROM t").await, [(60, 60)]);
+}
+
 /// A statement has landed whatever becomes of the flush after it; the next one tries again.
 #[tokio::test]
 async fn a_flush_that_fails_is_nobodys_error() {
