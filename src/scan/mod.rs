@@ -25,7 +25,6 @@
 
 pub mod address;
 mod backing;
-mod counted;
 pub mod evolve;
 pub mod expression;
 pub mod generated;

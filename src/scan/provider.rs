@@ -6,7 +6,6 @@
 //! statements before the hooks are reached.
 
 use super::address::scan_schema;
-use super::counted::CountedExec;
 use super::expression;
 use super::generated;
 use super::isolation::SessionIsolation;
@@ -21,11 +20,13 @@ use crate::manifest::version::Version;
 use crate::table::constraint;
 use crate::table::schema::{FieldId, TableSchema};
 use async_trait::async_trait;
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::DFSchemaRef;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, DataFusionError, Result};
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::utils::conjunction;
@@ -259,7 +260,7 @@ impl TableProvider for PinnedTable {
         self.pin.note(session, &version, read);
         if self.access == Access::Rows && projection.is_empty() && filters.is_empty() {
             let rows = usize::try_from(version.snapshot.live_rows()).unwrap_or(usize::MAX);
-            return Ok(Arc::new(CountedExec::new(rows.min(limit.unwrap_or(rows)), Arc::new(Schema::empty()))));
+            return rows_without_columns(rows.min(limit.unwrap_or(rows)));
         }
         let whole = scan_schema(schema.to_plain_arrow());
         let fragments = matching(log, &version.snapshot, &schema, whole.table_schema(), predicate.as_ref(), limit).await;
@@ -339,4 +340,12 @@ fn fields_read(schema: &TableSchema, projection: &[usize], predicate: Option<&Ar
         }
     }
     fields
+}
+
+/// So many rows of which no column is wanted: they are counted in the manifest, so neither pages nor files are read.
+fn rows_without_columns(rows: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = Arc::new(Schema::empty());
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let all = RecordBatch::try_new_with_options(schema.clone(), vec![], &options)?;
+    Ok(MemorySourceConfig::try_new_exec(&[vec![all]], schema, None)?)
 }
